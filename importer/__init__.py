@@ -1,0 +1,1 @@
+"""Convert PyTorch and Hugging Face checkpoints into files a Burn model loads, without PyTorch."""

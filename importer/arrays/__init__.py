@@ -1,0 +1,1 @@
+"""Lazy array expressions: shapes and dtypes settle without bytes, blocks come on demand."""

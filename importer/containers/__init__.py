@@ -1,0 +1,1 @@
+"""File layouts behind one protocol: which bytes lie where. Knows nothing of what tensors mean."""

@@ -1,0 +1,248 @@
+"""The whole error tree: every failure a user can cause, as what / where / how to mend.
+
+Nothing of the package is imported here, so every other module can raise from it. Not here: the *collected*
+entries of a report (`importer.report`), which describe single tensors and do not stop the run by themselves.
+
+    ImporterError                     code, what, where, how, exit_code
+    ├── UsageError            2       a call or option that makes no sense
+    ├── RecipeError           2       one or more faults in recipes, all of them, each with file:line:column
+    ├── DecisionNeededError   2       the tool would have to guess; carries the lines to add
+    ├── SourceError           3       the input was refused
+    │   ├── UnknownContainerError     not a checkpoint at all (says what it looks like)
+    │   ├── CorruptContainerError     damaged or contradictory archive, index or header
+    │   ├── TruncatedError            the file ends before its own tables say it should
+    │   ├── MissingFileError          a file or shard that should be there is not
+    │   ├── MalformedPickleError      a byte stream that is no well-formed pickle
+    │   ├── DangerousPickleError      a pickle that would run code under a plain unpickler
+    │   ├── TensorError               one tensor's description does not fit its storage
+    │   ├── UnsupportedError          understood, but not representable here
+    │   └── LimitError                a bound on untrusted input; carries limit, allowed, actual
+    └── WriteError            4       the output could not be written
+        ├── OutputExistsError         the target exists and --overwrite was not given
+        ├── DiskSpaceError            the output would not fit
+        └── UnrepresentableError      the output format has no place for a dtype, name or size
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+__all__ = [
+    "CorruptContainerError",
+    "DangerousPickleError",
+    "DecisionNeededError",
+    "DiskSpaceError",
+    "ImporterError",
+    "LimitError",
+    "Location",
+    "MalformedPickleError",
+    "MissingFileError",
+    "OutputExistsError",
+    "RecipeError",
+    "SourceError",
+    "TensorError",
+    "TruncatedError",
+    "UnknownContainerError",
+    "UnrepresentableError",
+    "UnsupportedError",
+    "UsageError",
+    "WriteError",
+    "shown",
+]
+
+_SHOWN_CHARACTERS = 80
+
+
+def shown(text: object) -> str:
+    """Return `text` quoted, escaped and shortened, safe to print on a terminal.
+
+    Names come from untrusted files: control characters and escape sequences must not reach the terminal raw.
+    """
+    plain = text if isinstance(text, str) else str(text)
+    if len(plain) > _SHOWN_CHARACTERS:
+        half = _SHOWN_CHARACTERS // 2
+        plain = f"{plain[:half]}…{plain[-half:]}"
+    return ascii(plain) if not plain.isprintable() else repr(plain)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Location:
+    """Where a fault lies: a file, and as far as known a record in it, a byte offset, or a line and column."""
+
+    path: str
+    record: str | None = None
+    offset: int | None = None
+    line: int | None = None
+    column: int | None = None
+
+    def __str__(self) -> str:
+        text = self.path
+        if self.record is not None:
+            text += f"!{self.record}"
+        if self.line is not None:
+            text += f":{self.line}"
+            if self.column is not None:
+                text += f":{self.column}"
+        if self.offset is not None:
+            text += f" @ {self.offset:#x}"
+        return text if text.isprintable() else ascii(text)[1:-1]
+
+
+class ImporterError(Exception):
+    """Root of every error this package raises on purpose.
+
+    Attributes:
+        code: stable short name of the kind of failure, for scripts.
+        exit_code: what the command line ends with.
+        what: one clause saying what is wrong.
+        where: file, record, offset or line, when known.
+        how: one action that mends it.
+    """
+
+    code: ClassVar[str] = "importer"
+    exit_code: ClassVar[int] = 70
+
+    def __init__(self, what: str, *, how: str, where: Location | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.where = where
+        self.how = how
+
+    def __str__(self) -> str:
+        place = f"{self.where}: " if self.where is not None else ""
+        return f"{place}{self.what}. {self.how}" if self.how else f"{place}{self.what}."
+
+
+class UsageError(ImporterError):
+    """A call or option that makes no sense as given."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class RecipeError(ImporterError):
+    """Recipes with faults; `faults` holds every one of them, in file order."""
+
+    code = "recipe"
+    exit_code = 2
+
+    def __init__(
+        self, what: str, *, how: str, where: Location | None = None, faults: tuple[RecipeError, ...] = ()
+    ) -> None:
+        super().__init__(what, how=how, where=where)
+        self.faults = faults or (self,)
+
+    def __str__(self) -> str:
+        if self.faults == (self,):
+            return ImporterError.__str__(self)
+        lines = [ImporterError.__str__(fault) for fault in self.faults]
+        return "\n".join([f"{self.what}:", *(f"  {line}" for line in lines), self.how])
+
+
+class DecisionNeededError(ImporterError):
+    """The conversion would have to guess something that could be wrong unseen; `lines` are the ones to add."""
+
+    code = "decision-needed"
+    exit_code = 2
+
+    def __init__(self, what: str, *, how: str, where: Location | None = None, lines: tuple[str, ...] = ()) -> None:
+        super().__init__(what, how=how, where=where)
+        self.lines = lines
+
+    def __str__(self) -> str:
+        return "\n".join([ImporterError.__str__(self), *self.lines])
+
+
+class SourceError(ImporterError):
+    """The input was refused."""
+
+    code = "source"
+    exit_code = 3
+
+
+class UnknownContainerError(SourceError):
+    """The input is no checkpoint; the message says what it looks like."""
+
+    code = "unknown-container"
+
+
+class CorruptContainerError(SourceError):
+    """An archive, index or header is damaged or contradicts itself."""
+
+    code = "corrupt-container"
+
+
+class TruncatedError(SourceError):
+    """The file ends before its own tables say it should."""
+
+    code = "truncated"
+
+
+class MissingFileError(SourceError):
+    """A file, shard or record that is referred to does not exist."""
+
+    code = "missing-file"
+
+
+class MalformedPickleError(SourceError):
+    """A byte stream that is no well-formed pickle, or applies opcodes to the wrong kind of value."""
+
+    code = "malformed-pickle"
+
+
+class DangerousPickleError(SourceError):
+    """A pickle whose calls would run code under a plain unpickler."""
+
+    code = "dangerous-pickle"
+
+
+class TensorError(SourceError):
+    """A tensor whose dtype, shape, strides or extent do not fit the storage it names."""
+
+    code = "tensor"
+
+
+class UnsupportedError(SourceError):
+    """Something understood that has no representation here."""
+
+    code = "unsupported"
+
+
+class LimitError(SourceError):
+    """A bound on untrusted input was passed. Carries the limit's name, the allowed and the actual value."""
+
+    code = "limit"
+
+    def __init__(
+        self, what: str, *, limit: str, allowed: float, actual: float, how: str, where: Location | None = None
+    ) -> None:
+        super().__init__(f"{what} ({limit}: allowed {allowed}, found {actual})", how=how, where=where)
+        self.limit = limit
+        self.allowed = allowed
+        self.actual = actual
+
+
+class WriteError(ImporterError):
+    """The output could not be written."""
+
+    code = "write"
+    exit_code = 4
+
+
+class OutputExistsError(WriteError):
+    """The target exists already, or appeared while the output was being written."""
+
+    code = "output-exists"
+
+
+class DiskSpaceError(WriteError):
+    """The file system has less free space than the plan needs."""
+
+    code = "disk-space"
+
+
+class UnrepresentableError(WriteError):
+    """The output format has no place for a dtype, a name, a count or a size."""
+
+    code = "unrepresentable"

@@ -1,0 +1,88 @@
+"""Every bound on untrusted input, in one frozen value, each with its reason.
+
+Not here: the checks themselves. Each part raises `importer.errors.LimitError` with the field's name, so that the
+message, this list and the option to change it all agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["DEFAULT_LIMITS", "Limits"]
+
+_MIB = 1 << 20
+_GIB = 1 << 30
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """Bounds on what an input may ask for. Sizes are bytes unless the name says otherwise.
+
+    Raise one with `dataclasses.replace(DEFAULT_LIMITS, max_pickle_bytes=...)`.
+    """
+
+    max_pickle_bytes: int = 512 * _MIB
+    """One pickle stream. A 100,000-tensor state dict needs about 20 MB; optimizer dumps of large models reach 100 MB."""
+
+    max_opcodes: int = 100_000_000
+    """Opcodes run in one pickle. One byte is one opcode at most, so this bounds time where the size alone would not."""
+
+    max_nesting: int = 1_000
+    """Depth of containers inside containers. Real checkpoints stay below 50; recursive walkers elsewhere die at 1,000."""
+
+    max_visited: int = 20_000_000
+    """Values visited when the tree is walked; stops doubling through the memo (a few bytes that expand to 2**40 names)."""
+
+    max_name_length: int = 4_096
+    """Characters of one dotted tensor name."""
+
+    max_integer_bytes: int = 1_024
+    """Length of one pickled long. The legacy magic number has 10 bytes; parsing is quadratic above this."""
+
+    max_tensors: int = 5_000_000
+    """Tensors in one checkpoint."""
+
+    max_dimensions: int = 64
+    """Rank of a tensor; numpy's own bound, and torch's."""
+
+    max_tensor_bytes: int = 1 << 40
+    """Logical size of one tensor (elements x item size), however small its storage: bounds stride-0 views."""
+
+    max_expansion: int = 64
+    """Logical bytes of a checkpoint's tensors per byte of file, above `free_expansion`: bounds stride-0 views that are
+    each small enough."""
+
+    free_expansion: int = 1 * _GIB
+    """Logical bytes below which `max_expansion` is not looked at: small files may expand masks and constants."""
+
+    max_archive_entries: int = 2_000_000
+    """Entries of one archive."""
+
+    max_inflation: int = 200
+    """Uncompressed bytes per compressed byte of one deflated entry, above `free_inflation`. Weights deflate by 1.1;
+    zeros reach 1,000, which is also what bombs use."""
+
+    free_inflation: int = 64 * _MIB
+    """Uncompressed size of one entry below which `max_inflation` is not looked at."""
+
+    max_header_bytes: int = 100_000_000
+    """JSON header of a safetensors file; the reference implementation's own bound."""
+
+    max_metadata_bytes: int = 100 * _MIB
+    """CBOR metadata of a burnpack file; Burn's own bound."""
+
+    max_text_record_bytes: int = 64 * _MIB
+    """Small text beside the weights: config.json, *.index.json, version and byteorder records, TorchScript code."""
+
+    max_recipe_bytes: int = 4 * _MIB
+    """One YAML recipe."""
+
+    max_dense_bytes: int = 4 * _GIB
+    """Size of one sparse tensor made dense on request."""
+
+    regex_timeout_seconds: float = 2.0
+    """One substitution on one name. Real rules take microseconds."""
+
+
+DEFAULT_LIMITS = Limits()
+"""The bounds used where no others are given."""
