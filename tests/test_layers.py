@@ -1,0 +1,83 @@
+"""The import order of docs/architecture.md holds, and nothing forbidden is imported anywhere."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parent.parent / "importer"
+
+# A part may import parts of earlier lines only; parts on one line do not import each other.
+LINES: tuple[tuple[str, ...], ...] = (
+    ("errors", "_version"),
+    ("limits",),
+    ("dtypes",),
+    ("storages",),
+    ("arrays", "unpickling"),
+    ("containers",),
+    ("checkpoint",),
+    ("adapters",),
+    ("recipes", "writers"),
+    ("plan",),
+    ("report",),
+    ("convert",),
+    ("cli",),
+    ("__main__",),
+)
+LINE_OF = {part: number for number, line in enumerate(LINES) for part in line}
+FORBIDDEN = {"torch", "pickle", "_pickle", "pickletools", "shelve", "marshal", "dill", "joblib", "runpy"}
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def imports_of(path: Path) -> Iterator[str]:
+    """Yield every module name that the file imports, at any depth."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            yield node.module or ""
+
+
+def part_of(path: Path) -> str:
+    return path.relative_to(PACKAGE).parts[0].removesuffix(".py")
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_a_part_imports_only_from_lines_above_it(path: Path) -> None:
+    part = part_of(path)
+    if part == "__init__":
+        return
+    assert part in LINE_OF, f"{part} has no line in docs/architecture.md"
+    for name in imports_of(path):
+        root, _, rest = name.partition(".")
+        if root != "importer":
+            continue
+        other = rest.partition(".")[0]
+        assert other, f"{path.name} imports the package root"
+        assert other == part or LINE_OF[other] < LINE_OF[part], f"{path.name} ({part}) imports {name}"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_that_runs_or_needs_torch_is_imported(path: Path) -> None:
+    assert FORBIDDEN.isdisjoint(name.partition(".")[0] for name in imports_of(path))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_nothing_is_evaluated_or_executed(path: Path) -> None:
+    calls = {
+        node.func.id
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert calls.isdisjoint({"eval", "exec", "compile", "__import__"})
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_every_module_says_what_it_holds(path: Path) -> None:
+    docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert docstring
+    assert len(docstring) > 40
