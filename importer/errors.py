@@ -48,6 +48,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "WriteError",
+    "printable",
     "shown",
 ]
 
@@ -64,6 +65,11 @@ def shown(text: object) -> str:
         half = _SHOWN_CHARACTERS // 2
         plain = f"{plain[:half]}…{plain[-half:]}"
     return ascii(plain) if not plain.isprintable() else repr(plain)
+
+
+def printable(text: str) -> str:
+    """Return `text` with control, format and surrogate characters escaped, unquoted and in full length."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +92,7 @@ class Location:
                 text += f":{self.column}"
         if self.offset is not None:
             text += f" @ {self.offset:#x}"
-        return text if text.isprintable() else ascii(text)[1:-1]
+        return printable(text)
 
 
 class ImporterError(Exception):
