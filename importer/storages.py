@@ -11,15 +11,53 @@ import os
 import tempfile
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
 
-from importer.errors import CorruptContainerError, Location, SourceError, TruncatedError
+from importer.errors import CorruptContainerError, Location, SourceError, TruncatedError, shown
 
 __all__ = ["FileRange", "InflatedRange", "MemoryStorage", "SourceFile", "Storage"]
 
 _INFLATE_BYTES = 1 << 20
+
+_HAS_PREADV = hasattr(os, "preadv")
+
+
+class _Descriptor:
+    """An open file descriptor, owned: positioned reads from any thread, closed when the last user drops it."""
+
+    __slots__ = ("_lock", "number")
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self._lock = threading.Lock()
+
+    def read_once(self, offset: int, buffer: memoryview) -> int:
+        """Read up to `len(buffer)` bytes at `offset`; return how many came (0 at the end of the file)."""
+        if _HAS_PREADV:
+            return os.preadv(self.number, [buffer], offset)
+        # Windows has no positioned read: the position belongs to the descriptor, so seek and read go together.
+        with self._lock:
+            os.lseek(self.number, offset, os.SEEK_SET)
+            block = os.read(self.number, len(buffer))
+        buffer[: len(block)] = block
+        return len(block)
+
+    def read_into(self, offset: int, buffer: memoryview) -> int:
+        """Fill `buffer` from `offset` on; return how many bytes the file had, less than asked for only at its end."""
+        done = 0
+        while done < len(buffer):
+            count = self.read_once(offset + done, buffer[done:])
+            if count == 0:
+                break
+            done += count
+        return done
+
+    def __del__(self) -> None:
+        number = getattr(self, "number", None)
+        if number is not None:
+            os.close(number)
 
 
 class SourceFile:
@@ -39,19 +77,21 @@ class SourceFile:
             OSError: as the system gives it; containers turn it into an error of ours with advice.
         """
         self.path = os.fspath(path)
-        self._descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
-        self.size = os.fstat(self._descriptor).st_size
+        number = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+        self._descriptor = _Descriptor(number)
+        self.size = os.fstat(number).st_size
 
     @property
     def descriptor(self) -> int:
         """The open file descriptor, for in-kernel copies; positioned reads only."""
-        return self._descriptor
+        return self._descriptor.number
 
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes at `offset`.
 
         Raises:
             TruncatedError: the file ends before.
+            SourceError: the system could not read.
         """
         if offset < 0 or length < 0 or offset + length > self.size:
             raise self._truncated(offset, length)
@@ -66,19 +106,15 @@ class SourceFile:
             TruncatedError: the file ends before (it may have shrunk since it was opened).
             SourceError: the system could not read.
         """
-        done = 0
-        length = len(buffer)
-        while done < length:
-            try:
-                count = os.preadv(self._descriptor, [buffer[done:]], offset + done)
-            except OSError as error:
-                where = Location(path=self.path, offset=offset + done)
-                raise SourceError(
-                    f"reading failed: {error.strerror}", where=where, how="Check the disk or copy the file anew."
-                ) from error
-            if count == 0:
-                raise self._truncated(offset, length)
-            done += count
+        try:
+            done = self._descriptor.read_into(offset, buffer)
+        except OSError as error:
+            where = Location(path=self.path, offset=offset)
+            raise SourceError(
+                f"reading failed: {error.strerror}", where=where, how="Check the disk or copy the file anew."
+            ) from error
+        if done < len(buffer):
+            raise self._truncated(offset, len(buffer))
 
     def _truncated(self, offset: int, length: int) -> TruncatedError:
         return TruncatedError(
@@ -86,11 +122,6 @@ class SourceFile:
             where=Location(path=self.path, offset=offset),
             how="The file is cut off: download or copy it again.",
         )
-
-    def __del__(self) -> None:
-        descriptor = getattr(self, "_descriptor", None)
-        if descriptor is not None:
-            os.close(descriptor)
 
 
 @runtime_checkable
@@ -112,19 +143,47 @@ class Storage(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class FileRange:
-    """Bytes that lie as they are in a file: the case in-kernel copies and partial reads are fast for."""
+    """Bytes that lie as they are in a file: the case in-kernel copies and partial reads are fast for.
 
-    file: SourceFile
-    offset: int
-    nbytes: int
-    record: str | None = None
+    Attributes:
+        file: the open file.
+        nbytes: length in bytes.
+        record: name of the record in the archive, if it is one.
+    """
+
+    __slots__ = ("_locate", "_offset", "file", "nbytes", "record")
+
+    def __init__(
+        self, file: SourceFile, offset: int | Callable[[], int], nbytes: int, record: str | None = None
+    ) -> None:
+        """Describe the range; `offset` may be a function, called at the first read.
+
+        A record of a ZIP archive has a header of its own before the data, which opening a file with 100,000 records
+        has no reason to read. The function raises a SourceError where that header contradicts the directory.
+        """
+        self.file = file
+        self.nbytes = nbytes
+        self.record = record
+        self._locate = offset if callable(offset) else None
+        self._offset = -1 if callable(offset) else offset
+
+    @property
+    def offset(self) -> int:
+        """Where the range begins in the file.
+
+        Raises:
+            SourceError: the record's own header is damaged or contradicts the directory of the archive.
+        """
+        if self._locate is not None:
+            self._offset = self._locate()
+            self._locate = None
+        return self._offset
 
     @property
     def where(self) -> Location:
-        """File, record and offset."""
-        return Location(path=self.file.path, record=self.record, offset=self.offset)
+        """File, record, and the offset where it is known already."""
+        return Location(path=self.file.path, record=self.record, offset=None if self._locate else self._offset)
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Read in place."""
@@ -154,77 +213,90 @@ class InflatedRange:
 
     Deflate has no random access; a file keeps memory bounded whatever the order of reads. `nbytes` is what the archive
     declares and the stream must give exactly that; `crc` 0 means "not computed" and is not compared.
+
+    Attributes:
+        compressed: the deflated bytes.
+        nbytes: length after inflation.
+        crc: CRC-32 of the inflated bytes.
+        record: name of the entry.
     """
 
-    file: SourceFile
-    offset: int
-    compressed_bytes: int
+    compressed: FileRange
     nbytes: int
     crc: int
     record: str
-    _spool: int | None = field(default=None, repr=False)
+    _spool: _Descriptor | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def where(self) -> Location:
         """File, record and offset of the compressed bytes."""
-        return Location(path=self.file.path, record=self.record, offset=self.offset)
+        return self.compressed.where
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Inflate if that has not happened yet, then read.
 
         Raises:
             CorruptContainerError: the stream is damaged, or its length or checksum is not the declared one.
+            SourceError: there is no room for the temporary file.
         """
         with self._lock:
-            if self._spool is None:
-                self._spool = self._inflate()
-        done = 0
-        while done < len(buffer):
-            count = os.preadv(self._spool, [buffer[done:]], offset + done)
-            if count == 0:
-                raise self._corrupt(f"{offset + len(buffer)} bytes were asked of {self.nbytes}")
-            done += count
+            spool = self._spool = self._spool or self._inflate()
+        if spool.read_into(offset, buffer) < len(buffer):
+            raise self._corrupt(f"{offset + len(buffer)} bytes were asked of {self.nbytes}")
 
-    def _inflate(self) -> int:
-        """Inflate everything, block by block, into an unnamed file; return its descriptor."""
+    def blocks(self) -> Iterator[bytes]:
+        """Yield the inflated bytes in blocks of at most 1 MiB whatever the ratio, checking length and checksum.
+
+        Raises:
+            CorruptContainerError: as for `read_into`, at the latest after the last block.
+        """
         produced = crc = 0
-        with tempfile.TemporaryFile() as spool:
-            try:
-                for block in self._inflated_blocks():
-                    produced += len(block)
-                    if produced > self.nbytes:
-                        raise self._corrupt(f"it inflates to more than the declared {self.nbytes} bytes")
-                    crc = zlib.crc32(block, crc)
+        try:
+            for block in self._inflated_blocks():
+                produced += len(block)
+                if produced > self.nbytes:
+                    raise self._corrupt(f"it inflates to more than the declared {self.nbytes} bytes")
+                crc = zlib.crc32(block, crc)
+                yield block
+        except zlib.error as error:
+            raise self._corrupt(f"the compressed data is damaged ({error})") from error
+        if produced != self.nbytes:
+            raise self._corrupt(f"it inflates to {produced} bytes, {self.nbytes} are declared")
+        if self.crc and crc != self.crc:
+            raise self._corrupt(f"its checksum is {crc:#010x}, the directory says {self.crc:#010x}")
+
+    def _inflate(self) -> _Descriptor:
+        try:
+            with tempfile.TemporaryFile() as spool:
+                for block in self.blocks():
                     spool.write(block)
-            except zlib.error as error:
-                raise self._corrupt(f"the compressed data is damaged ({error})") from error
-            if produced != self.nbytes:
-                raise self._corrupt(f"it inflates to {produced} bytes, {self.nbytes} are declared")
-            if self.crc and crc != self.crc:
-                raise self._corrupt(f"its checksum is {crc:#010x}, the directory says {self.crc:#010x}")
-            spool.flush()
-            return os.dup(spool.fileno())
+                spool.flush()
+                return _Descriptor(os.dup(spool.fileno()))
+        except OSError as error:
+            raise SourceError(
+                f"record {shown(self.record)} could not be unpacked into a temporary file: {error.strerror}",
+                where=self.where,
+                how=f"Point TMPDIR to a folder with {self.nbytes} free bytes.",
+            ) from error
 
     def _inflated_blocks(self) -> Iterator[bytes]:
-        """Yield the uncompressed bytes in blocks of at most 1 MiB, whatever the compression ratio."""
         inflater = zlib.decompressobj(-zlib.MAX_WBITS)
         consumed = 0
-        while not inflater.eof and consumed < self.compressed_bytes:
-            size = min(_INFLATE_BYTES, self.compressed_bytes - consumed)
-            pending = self.file.read(self.offset + consumed, size)
-            consumed += size
-            while pending and not inflater.eof:
-                yield inflater.decompress(pending, _INFLATE_BYTES)
-                pending = inflater.unconsumed_tail
-        if not inflater.eof:
-            raise self._corrupt("the compressed data ends too early")
+        pending = b""
+        while not inflater.eof:
+            if not pending:
+                size = min(_INFLATE_BYTES, self.compressed.nbytes - consumed)
+                pending = self.compressed.file.read(self.compressed.offset + consumed, size)
+                consumed += size
+            block = inflater.decompress(pending, _INFLATE_BYTES)
+            # The inflater may hold output back when its input is used up; only silence on no input is the end.
+            if not block and not pending and not inflater.eof:
+                raise self._corrupt("the compressed data ends too early")
+            pending = inflater.unconsumed_tail
+            yield block
 
     def _corrupt(self, what: str) -> CorruptContainerError:
         return CorruptContainerError(
-            f"record {self.record!r} is damaged: {what}", where=self.where, how="Download or copy the file again."
+            f"record {shown(self.record)} is damaged: {what}", where=self.where, how="Download or copy the file again."
         )
-
-    def __del__(self) -> None:
-        if getattr(self, "_spool", None) is not None:
-            os.close(self._spool)  # type: ignore[arg-type]
