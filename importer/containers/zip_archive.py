@@ -1,0 +1,342 @@
+"""ZIP archives: the central directory, and records as byte ranges, with one reading or none.
+
+Different ZIP readers see different contents in a crafted file: duplicate names, local headers that contradict the
+directory, overlapping entries, skipped checksums. This reader refuses each of these, so that what it lists is what every
+other reader loads. Nothing is ever extracted to a path. Not here: which records a checkpoint has (`torch_zip`).
+
+Format facts: PKWARE APPNOTE 6.3 sections 4.3 and 4.5.3. Offsets count from the start of the archive, which need not be
+the start of the file; torch writes a checksum of 0 where it was told not to compute one.
+"""
+
+from __future__ import annotations
+
+import functools
+import struct
+import zlib
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from importer.errors import CorruptContainerError, LimitError, Location, TruncatedError, UnsupportedError, shown
+from importer.limits import Limits
+from importer.storages import FileRange, InflatedRange, SourceFile, Storage
+
+__all__ = ["Entry", "ZipArchive"]
+
+_END = struct.Struct("<4s4H2LH")
+_END64_LOCATOR = struct.Struct("<4sLQL")
+_END64 = struct.Struct("<4sQ2H2L4Q")
+_CENTRAL = struct.Struct("<4s6H3L5H2L")
+_LOCAL = struct.Struct("<4s5H3L2H")
+_EXTRA = struct.Struct("<2H")
+
+_END_SIGNATURE = b"PK\x05\x06"
+_MAX_COMMENT = 0xFFFF
+_UNKNOWN_16, _UNKNOWN_32 = 0xFFFF, 0xFFFFFFFF
+_ZIP64_EXTRA = 1
+
+_STORED, _DEFLATED = 0, 8
+# Bit 0 encrypted, bit 6 strong encryption, bit 13 local header masked.
+_ENCRYPTED = 0x2041
+# Bit 3: sizes and checksum follow the data, and the local header may hold zeros instead.
+_DESCRIPTOR_FOLLOWS = 0x8
+
+_HOW = "Download or copy the file again."
+
+
+class Entry(NamedTuple):
+    """One entry of the directory.
+
+    Attributes:
+        name: as in the directory; bytes that are no UTF-8 as surrogates.
+        flags: general purpose bits.
+        method: 0 stored, 8 deflated.
+        crc: CRC-32 of the contents, 0 also when it was not computed.
+        compressed: bytes in the file.
+        size: bytes of the contents.
+        header: offset of the local header in the file.
+        end: offset in the file up to which the entry may reach: the next header, or the directory.
+    """
+
+    name: str
+    flags: int
+    method: int
+    crc: int
+    compressed: int
+    size: int
+    header: int
+    end: int
+
+
+# An entry as read, and the least offset it reaches up to: its own header may have more extra fields than are counted here.
+_Listed = tuple[int, str, int, int, int, int, int, int]
+
+
+class _Directory(NamedTuple):
+    """Where the central directory lies: offsets in the file, and how far the archive start is from the file start."""
+
+    start: int
+    size: int
+    count: int
+    archive_start: int
+
+
+class ZipArchive:
+    """The directory of an archive; records are read by name.
+
+    Attributes:
+        file: the open file.
+        entries: by name, in directory order, folder entries left out.
+        archive_start: bytes before the archive.
+    """
+
+    __slots__ = ("_limits", "archive_start", "entries", "file")
+
+    def __init__(self, file: SourceFile, limits: Limits, *, start: int = 0, end: int | None = None) -> None:
+        """Read and check the directory; `start` and `end` bound an archive that is part of a larger file.
+
+        Raises:
+            TruncatedError: there is no directory, as when a download was cut off.
+            CorruptContainerError: the directory is damaged, or has duplicates, overlaps or encrypted entries.
+            LimitError: more entries than `max_archive_entries`.
+        """
+        self.file = file
+        self._limits = limits
+        bounds = (start, file.size if end is None else end)
+        directory = _find_directory(file, *bounds)
+        if directory.count > limits.max_archive_entries:
+            raise LimitError(
+                "the archive has too many entries",
+                limit="max_archive_entries",
+                allowed=limits.max_archive_entries,
+                actual=directory.count,
+                where=Location(path=file.path, offset=directory.start),
+                how="Raise the limit if this file is meant to be so large.",
+            )
+        self.archive_start = directory.archive_start
+        self.entries: Mapping[str, Entry] = _bounded(file, _read_directory(file, directory), directory)
+
+    def read(self, name: str, limit: str) -> bytes:
+        """Return the whole contents of a small record; `limit` names the field of `Limits` that bounds it.
+
+        Raises:
+            LimitError: larger than that limit, or inflating too much.
+            CorruptContainerError: header, length or checksum contradict the directory.
+            UnsupportedError: compressed by another method than deflate.
+        """
+        entry = self.entries[name]
+        allowed: int = getattr(self._limits, limit)
+        if entry.size > allowed:
+            raise LimitError(
+                f"record {shown(name)} is too large",
+                limit=limit,
+                allowed=allowed,
+                actual=entry.size,
+                where=self._where(entry),
+                how="Raise the limit if this file is meant to be so large.",
+            )
+        storage = self.storage(name)
+        if isinstance(storage, InflatedRange):
+            return b"".join(storage.blocks())
+        data = self.file.read(self._locate(entry), entry.size)
+        if entry.crc and zlib.crc32(data) != entry.crc:
+            raise self._corrupt(entry, f"its checksum is not {entry.crc:#010x}, as the directory says")
+        return data
+
+    def storage(self, name: str) -> Storage:
+        """Return a record as bytes to be read on demand; its local header is checked at the first read.
+
+        Raises:
+            LimitError: it inflates too much.
+            UnsupportedError: compressed by another method than deflate.
+        """
+        entry = self.entries[name]
+        if entry.method == _STORED:
+            return FileRange(self.file, functools.partial(self._locate, entry), entry.size, name)
+        if entry.method != _DEFLATED:
+            raise UnsupportedError(
+                f"record {shown(name)} is compressed by method {entry.method}; only deflate is read",
+                where=self._where(entry),
+                how="Unpack the archive and zip it again without compression.",
+            )
+        self._check_inflation(entry)
+        compressed = FileRange(self.file, functools.partial(self._locate, entry), entry.compressed, name)
+        return InflatedRange(compressed, entry.size, entry.crc, name)
+
+    def _check_inflation(self, entry: Entry) -> None:
+        if entry.size > self._limits.free_inflation and entry.size > entry.compressed * self._limits.max_inflation:
+            raise LimitError(
+                f"record {shown(entry.name)} inflates too much",
+                limit="max_inflation",
+                allowed=self._limits.max_inflation,
+                actual=entry.size // max(entry.compressed, 1),
+                where=self._where(entry),
+                how="Weights do not compress like that. If you trust the file, unpack and zip it without compression.",
+            )
+
+    def _locate(self, entry: Entry) -> int:
+        """Return where the data of an entry begins, after comparing its own header with the directory."""
+        header = self.file.read(entry.header, _LOCAL.size)
+        signature, _, flags, method, _, _, crc, compressed, size, name_length, extra_length = _LOCAL.unpack(header)
+        if signature != b"PK\x03\x04":
+            raise self._corrupt(entry, "there is no header where the directory says")
+        begin = entry.header + _LOCAL.size
+        variable = self.file.read(begin, name_length + extra_length)
+        if _text(variable[:name_length]) != entry.name:
+            raise self._corrupt(entry, f"its own header calls it {shown(_text(variable[:name_length]))}")
+        if (flags & _ENCRYPTED, method) != (0, entry.method):
+            raise self._corrupt(entry, "flags and method of its own header are not those of the directory")
+        size, compressed = _zip64(variable[name_length:], [size, compressed])
+        found, told = (crc, compressed, size), (entry.crc, entry.compressed, entry.size)
+        if found != told and not (flags & _DESCRIPTOR_FOLLOWS and set(found) == {0}):
+            raise self._corrupt(entry, "sizes or checksum in its own header are not those of the directory")
+        data = begin + name_length + extra_length
+        if data + entry.compressed > entry.end:
+            raise self._corrupt(entry, "it overlaps the next entry")
+        return data
+
+    def _where(self, entry: Entry) -> Location:
+        return Location(path=self.file.path, record=entry.name, offset=entry.header)
+
+    def _corrupt(self, entry: Entry, what: str) -> CorruptContainerError:
+        return CorruptContainerError(
+            f"record {shown(entry.name)} is damaged: {what}", where=self._where(entry), how=_HOW
+        )
+
+
+def _find_directory(file: SourceFile, start: int, end: int) -> _Directory:
+    """Locate the central directory from the end of the archive, through the zip64 records where there are any."""
+    tail_start = max(start, end - _END.size - _MAX_COMMENT)
+    tail = file.read(tail_start, end - tail_start)
+    found = tail.rfind(_END_SIGNATURE)
+    position = tail_start + found
+    if found < 0 or position + _END.size > end:
+        raise TruncatedError(
+            "the ZIP archive has no directory at its end",
+            where=Location(path=file.path, offset=end),
+            how="The download or copy was cut off: get the file again.",
+        )
+    _, disk, first_disk, _, count, size, offset, _ = _END.unpack_from(tail, found)
+    if disk not in {0, _UNKNOWN_16} or first_disk not in {0, _UNKNOWN_16}:
+        raise UnsupportedError(
+            "the archive is split over several files",
+            where=Location(path=file.path, offset=position),
+            how="Join the parts first (zip -s 0 parts.zip --out whole.zip).",
+        )
+    position, count, size, offset = _read_end64(file, start, position, (count, size, offset))
+    directory_start = position - size
+    archive_start = directory_start - offset
+    if directory_start < start or archive_start < start:
+        raise _corrupt_directory(file, position, "its own end record points outside of the file")
+    return _Directory(directory_start, size, count, archive_start)
+
+
+def _read_end64(file: SourceFile, start: int, position: int, plain: tuple[int, int, int]) -> tuple[int, int, int, int]:
+    """Return position, entry count, directory size and offset from the zip64 end record, or `plain` without one."""
+    locator = position - _END64_LOCATOR.size
+    if locator < start:
+        return position, *plain
+    signature, _, offset, _ = _END64_LOCATOR.unpack(file.read(locator, _END64_LOCATOR.size))
+    if signature != b"PK\x06\x07":
+        return position, *plain
+    for record in (start + offset, locator - _END64.size):
+        if start <= record <= locator - _END64.size:
+            fields = _END64.unpack(file.read(record, _END64.size))
+            if fields[0] == b"PK\x06\x06":
+                _check_agreement(file, record, plain, fields[7:])
+                return record, *fields[7:]
+    raise _corrupt_directory(file, locator, "the zip64 end record is missing")
+
+
+def _check_agreement(file: SourceFile, record: int, plain: tuple[int, ...], wide: tuple[int, ...]) -> None:
+    """Refuse two end records that describe two directories: which one counts would depend on the reader."""
+    for short, long, unknown in zip(plain, wide, (_UNKNOWN_16, _UNKNOWN_32, _UNKNOWN_32), strict=True):
+        if short not in {long, unknown}:
+            raise _corrupt_directory(file, record, "its two end records contradict each other")
+
+
+def _read_directory(file: SourceFile, directory: _Directory) -> list[_Listed]:
+    """Parse the directory in one pass: header, name, flags, method, crc, compressed, size, least end."""
+    # Every entry takes 46 bytes at least, so a count that does not fit is found before anything is built from it.
+    if directory.count * _CENTRAL.size > directory.size:
+        raise _corrupt_directory(file, directory.start, f"{directory.count} entries do not fit into it")
+    data = file.read(directory.start, directory.size)
+    listed: list[_Listed] = []
+    at = 0
+    for _ in range(directory.count):
+        if at + _CENTRAL.size > len(data):
+            raise _corrupt_directory(file, directory.start + at, "it ends within an entry")
+        fields = _CENTRAL.unpack_from(data, at)
+        signature, _, _, flags, method, _, _, crc, compressed, size, name_length, extra_length, comment_length = fields[
+            :13
+        ]
+        name_end = at + _CENTRAL.size + name_length
+        after = name_end + extra_length + comment_length
+        if signature != b"PK\x01\x02" or after > len(data):
+            raise _corrupt_directory(file, directory.start + at, "an entry is damaged")
+        name = _text(data[at + _CENTRAL.size : name_end])
+        header = fields[16]
+        if _UNKNOWN_32 in {size, compressed, header}:
+            size, compressed, header = _zip64(data[name_end : name_end + extra_length], [size, compressed, header])
+        header += directory.archive_start
+        least_end = header + _LOCAL.size + name_length + compressed
+        listed.append((header, name, flags, method, crc, compressed, size, least_end))
+        at = after
+    return listed
+
+
+def _bounded(file: SourceFile, listed: list[_Listed], directory: _Directory) -> dict[str, Entry]:
+    """Check the entries against each other and give each the offset it may reach up to; folders are left out."""
+    table: dict[str, Entry] = {}
+    end = directory.start
+    for header, name, flags, method, crc, compressed, size, least_end in sorted(listed, reverse=True):
+        entry = Entry(name, flags, method, crc, compressed, size, header, end)
+        problem = _problem(entry, overlaps=least_end > end, twice=name in table)
+        if problem:
+            where = Location(path=file.path, record=name, offset=header)
+            raise CorruptContainerError(
+                f"record {shown(name)} {problem}", where=where, how="Do not trust this file; get it from its source."
+            )
+        table[name] = entry
+        end = header
+    return {entry[1]: table[entry[1]] for entry in listed if not entry[1].endswith("/")}
+
+
+def _problem(entry: Entry, *, overlaps: bool, twice: bool) -> str | None:
+    """Return what makes an entry one that readers disagree about."""
+    if twice:
+        return "is in the archive twice"
+    if overlaps:
+        return "overlaps another entry"
+    if entry.flags & _ENCRYPTED:
+        return "is encrypted"
+    if entry.method == _STORED and entry.size != entry.compressed:
+        return "is stored, but its two sizes differ"
+    return None
+
+
+def _zip64(extra: bytes, values: list[int]) -> list[int]:
+    """Replace the unknown ones of `values` by the zip64 extra field, in its order; leave them if there is none."""
+    at = 0
+    while at + _EXTRA.size <= len(extra):
+        kind, length = _EXTRA.unpack_from(extra, at)
+        at += _EXTRA.size
+        if kind == _ZIP64_EXTRA:
+            unknown = [index for index, value in enumerate(values) if value == _UNKNOWN_32]
+            field = extra[at : at + min(length, 8 * len(unknown))]
+            known = list(values)
+            for index, (value,) in zip(unknown, struct.iter_unpack("<Q", field[: len(field) // 8 * 8]), strict=False):
+                known[index] = value
+            return known
+        at += length
+    return values
+
+
+def _corrupt_directory(file: SourceFile, offset: int, what: str) -> CorruptContainerError:
+    return CorruptContainerError(
+        f"the directory of the ZIP archive is damaged: {what}", where=Location(path=file.path, offset=offset), how=_HOW
+    )
+
+
+def _text(name: bytes) -> str:
+    # One reading whatever the flags say: names of records are ASCII, and others only have to stay distinct.
+    return name.decode("utf-8", "surrogateescape")
