@@ -39,6 +39,12 @@ class Limits:
     max_integer_bytes: int = 1_024
     """Length of one pickled long. The legacy magic number has 10 bytes; parsing is quadratic above this."""
 
+    max_key_parts: int = 64
+    """Values in a tuple used as a dictionary key. Such keys are hashed through all they contain, each time anew."""
+
+    max_composite_keys: int = 20_000
+    """Keys that are tuples of anything but text. Their hashes can be made to collide, which costs time squared."""
+
     max_tensors: int = 5_000_000
     """Tensors in one checkpoint."""
 

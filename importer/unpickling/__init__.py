@@ -1,1 +1,22 @@
-"""Pickle bytes to inert values, by our own machine over our own opcode table; constructs and imports nothing."""
+"""Pickle bytes to inert values, by our own machine over our own opcode table; constructs and imports nothing.
+
+`unpickle` reads one pickle; `disassemble` lists its instructions without carrying them out.
+"""
+
+from importer.unpickling.machine import collection_paused, unpickle
+from importer.unpickling.opcodes import OPCODES, Buffer, Instruction, Opcode, disassemble
+from importer.unpickling.values import Call, Global, PersistentId, Unpickled
+
+__all__ = [
+    "OPCODES",
+    "Buffer",
+    "Call",
+    "Global",
+    "Instruction",
+    "Opcode",
+    "PersistentId",
+    "Unpickled",
+    "collection_paused",
+    "disassemble",
+    "unpickle",
+]

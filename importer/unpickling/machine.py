@@ -1,0 +1,173 @@
+"""The pickle machine: runs a pickle over inert values and gives back what it would have built.
+
+This is our own: nothing a pickle names is imported or called, nothing recurses, and every length is held against the
+bytes that are left. Not here: the opcode table (`opcodes`), and what the rarer opcodes do (`actions`).
+"""
+
+from __future__ import annotations
+
+import gc
+import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import repeat
+
+from importer.errors import Location, TruncatedError
+from importer.limits import DEFAULT_LIMITS, Limits
+from importer.unpickling.actions import ACTIONS, State
+from importer.unpickling.opcodes import OPCODES, Buffer
+from importer.unpickling.values import Global, PersistentId, Unpickled
+
+__all__ = ["collection_paused", "unpickle"]
+
+_BINGET, _BININT, _BININT1, _BININT2, _BINPERSID, _BINPUT, _BINUNICODE = b"hJKMQqX"
+_EMPTY_TUPLE, _LONG_BINGET, _LONG_BINPUT, _MARK, _REDUCE, _TUPLE = b")jr(Rt"
+_TUPLE1, _TUPLE2, _NEWFALSE, _SHORT_BINUNICODE, _MEMOIZE, _STOP = b"\x85\x86\x89\x8c\x94."
+
+_unpack_u16 = struct.Struct("<H").unpack_from
+_unpack_u32 = struct.Struct("<I").unpack_from
+_unpack_i32 = struct.Struct("<i").unpack_from
+
+_RARER = {code: (opcode, ACTIONS[opcode.name]) for code, opcode in OPCODES.items() if opcode.name in ACTIONS}
+
+
+def unpickle(data: Buffer, *, where: Location, limits: Limits = DEFAULT_LIMITS, start: int = 0) -> Unpickled:
+    """Read the pickle that begins at `start` of `data`; what follows its `STOP` is left alone.
+
+    Args:
+        data: bytes, or a memory-mapped file, which is not copied.
+        where: file and record the bytes come from, for errors; its offset is that of `data[0]`.
+        limits: bounds; `max_pickle_bytes`, `max_opcodes`, `max_integer_bytes` and those on keys apply here.
+        start: offset of the first opcode.
+
+    Returns:
+        The value with everything the pickle names, `end` being the offset behind it.
+
+    Raises:
+        TruncatedError: the bytes end before `STOP`.
+        MalformedPickleError: an unknown opcode, or one applied to the wrong kind of value.
+        UnsupportedError: an unknown protocol, an extension code, an out-of-band buffer.
+        LimitError: a bound is passed.
+    """
+    state = State(where, limits)
+    bounded = data
+    if len(data) - start > limits.max_pickle_bytes:
+        bounded = memoryview(data)[: start + limits.max_pickle_bytes]
+    try:
+        with collection_paused():
+            end = _run(state, bounded, start)
+    except EOFError:
+        if bounded is data:
+            raise TruncatedError(
+                "the pickle is cut off", where=state.here, how="The file is incomplete: download or copy it again."
+            ) from None
+        allowed = limits.max_pickle_bytes
+        raise state.limit(
+            "the pickle is too long", limit="max_pickle_bytes", allowed=allowed, actual=len(data)
+        ) from None
+    called = frozenset(node for node in state.called.values() if isinstance(node, Global))
+    return Unpickled(state.stack[-1], end, tuple(state.globals.values()), called, tuple(state.persistent_ids))
+
+
+@contextmanager
+def collection_paused() -> Iterator[None]:
+    """Pause the garbage collector: it would go through the growing tree again and again, and find nothing."""
+    running = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if running:
+            gc.enable()
+
+
+def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR0912, PLR0915 - see the docstring
+    """Carry out opcodes up to `STOP` and return the offset behind it.
+
+    The opcodes of a state dict are carried out right here, commonest first: there are some 35 for every tensor, and a
+    call for each would double the time. Reading past the end is not checked each time either: a slice that comes out
+    short leaves `position` behind the end, and the next fetch fails.
+
+    Raises:
+        EOFError: the bytes end before.
+    """
+    stack, memo = state.stack, state.memo
+    try:
+        for _ in repeat(None, state.limits.max_opcodes):
+            code = data[position]
+            position += 1
+            if code == _LONG_BINPUT:
+                memo[_unpack_u32(data, position)[0]] = stack[-1]
+                position += 4
+            elif code == _BINGET:
+                stack.append(memo[data[position]])
+                position += 1
+            elif code == _BININT1:
+                stack.append(data[position])
+                position += 1
+            elif code == _BINUNICODE:
+                begin = position + 4
+                position = begin + _unpack_u32(data, position)[0]
+                stack.append(str(data[begin:position], "utf-8", "backslashreplace"))
+            elif code == _MARK:
+                state.below.append(stack)
+                stack = []
+            elif code == _TUPLE:
+                items = tuple(stack)
+                stack = state.below.pop()
+                stack.append(items)
+            elif code == _REDUCE:
+                args = stack.pop()
+                state.at = position - 1
+                stack[-1] = state.call(stack[-1], args)
+            elif code == _TUPLE1:
+                stack[-1] = (stack[-1],)
+            elif code == _BINPERSID:
+                stack[-1] = node = PersistentId(stack[-1])
+                state.persistent_ids.append(node)
+            elif code == _BINPUT:
+                memo[data[position]] = stack[-1]
+                position += 1
+            elif code == _BININT2:
+                stack.append(_unpack_u16(data, position)[0])
+                position += 2
+            elif code == _STOP:
+                state.stack[:] = [stack[-1]]
+                return position
+            else:
+                state.stack = stack
+                position = _carry_out(state, code, data, position)
+                stack = state.stack
+    except (LookupError, struct.error) as error:
+        raise _explained(state, data, position - 1, error) from None
+    allowed = state.limits.max_opcodes
+    raise state.limit("the pickle does not end", limit="max_opcodes", allowed=allowed, actual=allowed + 1)
+
+
+def _carry_out(state: State, code: int, data: Buffer, position: int) -> int:
+    """Carry out one of the rarer opcodes and return the offset behind its argument."""
+    state.at = position - 1
+    opcode, act = _RARER[code]
+    state.name = opcode.name
+    argument, position = opcode.read(data, position)
+    act(state, argument)
+    return position
+
+
+def _explained(state: State, data: Buffer, at: int, fault: Exception) -> Exception:
+    """Return what an empty stack, an absent memo entry or a short read at the opcode at `at` comes from."""
+    state.at = at
+    opcode = OPCODES.get(data[at]) if at < len(data) else None
+    if at >= len(data) or isinstance(fault, struct.error):
+        return EOFError()
+    if opcode is None:
+        state.name = f"{data[at]:#04x}"
+        return state.malformed("there is no such opcode")
+    state.name = opcode.name
+    try:
+        argument, _ = opcode.read(data, at + 1)
+    except EOFError as end:
+        return end
+    if isinstance(fault, KeyError):
+        return state.malformed(f"nothing is in the memo at {argument!r}")
+    return state.malformed("the stack is empty")

@@ -1,0 +1,78 @@
+"""What a pickle turns into here: plain Python values and three inert nodes that stand for what would be run.
+
+Not here: how they come about (`importer.unpickling.machine`), and what any of them means (`importer.checkpoint`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["Call", "Global", "PersistentId", "Unpickled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Global:
+    """A class or function the pickle names. Never imported; module and name are as written, Python 2's included."""
+
+    module: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.module}.{self.name}"
+
+
+class Call:
+    """An object a plain unpickler would make by a call. Compared and hashed by identity, as the object would be.
+
+    Not frozen: a pickle makes the object first and fills it afterwards, so that it can contain itself. Nothing changes it
+    once the pickle is read.
+
+    Attributes:
+        callable: what would be called: a `Global`, or a `Call` whose result would be called.
+        args: positional arguments.
+        kwargs: keyword arguments of `NEWOBJ_EX`, else None.
+        state: what `BUILD` would hand to `__setstate__`, or None.
+        elements: what would be appended, or None.
+        entries: what would be set by key, or None.
+    """
+
+    __slots__ = ("args", "callable", "elements", "entries", "kwargs", "state")
+
+    def __init__(
+        self, callable_: Global | Call, args: tuple[object, ...], kwargs: dict[object, object] | None = None
+    ) -> None:
+        self.callable = callable_
+        self.args = args
+        self.kwargs = kwargs
+        self.state: object = None
+        self.elements: list[object] | None = None
+        self.entries: dict[object, object] | None = None
+
+    def __repr__(self) -> str:
+        return f"<Call {self.callable if isinstance(self.callable, Global) else 'of a call'}>"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PersistentId:
+    """Something that lies outside the pickle; for torch a storage, `("storage", class, key, location, elements)`."""
+
+    value: object
+
+
+@dataclass(frozen=True, slots=True)
+class Unpickled:
+    """One pickle, read.
+
+    Attributes:
+        value: the object; shared parts are shared, cycles are cycles.
+        end: offset of the first byte after `STOP`.
+        globals: every class and function named, each once, in order of appearance - also where nothing keeps it.
+        called: those that would be called.
+        persistent_ids: every reference to the outside, in order, repetitions included.
+    """
+
+    value: object
+    end: int
+    globals: tuple[Global, ...]
+    called: frozenset[Global]
+    persistent_ids: tuple[PersistentId, ...]
