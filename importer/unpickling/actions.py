@@ -107,14 +107,18 @@ class State:
             node = self.globals[module, name] = Global(module, name)
         return node
 
-    def call(self, callable_: object, args: object, kwargs: dict[object, object] | None = None) -> Call:
-        """Return an inert call, and note what would be called."""
-        if not isinstance(callable_, Global | Call):
-            raise self.malformed(f"a {_kind(callable_)} cannot be called")
+    def check_call(self, target: object, args: object) -> None:
+        """Refuse to call what is neither a global nor the result of a call, and arguments that are no tuple."""
+        if not isinstance(target, Global | Call):
+            raise self.malformed(f"a {_kind(target)} cannot be called")
         if type(args) is not tuple:
             raise self.malformed(f"the arguments of a call are a {_kind(args)}, not a tuple")
-        self.called[id(callable_)] = callable_
-        return Call(callable_, args, kwargs)
+
+    def call(self, target: Any, args: Any, kwargs: dict[object, object] | None = None) -> Call:
+        """Return an inert call, and note what would be called."""
+        self.check_call(target, args)
+        self.called[id(target)] = target
+        return Call(target, args, kwargs)
 
     def check_key(self, key: object) -> None:
         """Refuse as a key what cannot be hashed, or only at a cost that the file chooses.
@@ -249,11 +253,20 @@ def _put(state: State, line: bytes) -> None:
     state.memo[index] = state.stack[-1]
 
 
+def _memoize(state: State, _argument: None) -> None:
+    state.memo[len(state.memo)] = state.stack[-1]
+
+
 def _get(state: State, line: bytes) -> None:
     state.stack.append(state.memo[_integer(state, line)])
 
 
 # Containers
+
+
+def _tuple_of_two(state: State, _argument: None) -> None:
+    second = state.stack.pop()
+    state.stack[-1] = (state.stack[-1], second)
 
 
 def _tuple_of_three(state: State, _argument: None) -> None:
@@ -445,8 +458,12 @@ ACTIONS: dict[str, Action] = {
     "DUP": lambda state, _: state.stack.append(state.stack[-1]),
     "PUT": _put,
     "GET": _get,
+    "LONG_BINGET": lambda state, index: state.stack.append(state.memo[index]),
+    "MEMOIZE": _memoize,
     "NONE": _pushes(lambda _: None),
     "NEWTRUE": _pushes(lambda _: True),
+    "NEWFALSE": _pushes(lambda _: False),
+    "BININT": _pushes(int),
     "INT": _int,
     "LONG": _long,
     "LONG1": _binary_long,
@@ -457,11 +474,14 @@ ACTIONS: dict[str, Action] = {
     "BINSTRING": _pushes(_native_string),
     "SHORT_BINSTRING": _pushes(_native_string),
     "UNICODE": _unicode,
+    "SHORT_BINUNICODE": _pushes(text),
     "BINUNICODE8": _pushes(text),
     "BINBYTES": _pushes(bytes),
     "SHORT_BINBYTES": _pushes(bytes),
     "BINBYTES8": _pushes(bytes),
     "BYTEARRAY8": _pushes(bytearray),
+    "EMPTY_TUPLE": _pushes(lambda _: ()),
+    "TUPLE2": _tuple_of_two,
     "TUPLE3": _tuple_of_three,
     "EMPTY_LIST": _pushes(lambda _: []),
     "LIST": _collects(list),

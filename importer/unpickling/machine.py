@@ -16,7 +16,7 @@ from importer.errors import Location, TruncatedError
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.unpickling.actions import ACTIONS, State
 from importer.unpickling.opcodes import OPCODES, Buffer
-from importer.unpickling.values import Global, PersistentId, Unpickled
+from importer.unpickling.values import Call, Global, PersistentId, Unpickled
 
 __all__ = ["collection_paused", "unpickle"]
 
@@ -91,7 +91,7 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
     Raises:
         EOFError: the bytes end before.
     """
-    stack, memo = state.stack, state.memo
+    stack, below, memo, called = state.stack, state.below, state.memo, state.called
     try:
         for _ in repeat(None, state.limits.max_opcodes):
             code = data[position]
@@ -110,21 +110,29 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
                 position = begin + _unpack_u32(data, position)[0]
                 stack.append(str(data[begin:position], "utf-8", "backslashreplace"))
             elif code == _MARK:
-                state.below.append(stack)
+                below.append(stack)
                 stack = []
             elif code == _TUPLE:
                 items = tuple(stack)
-                stack = state.below.pop()
+                stack = below.pop()
                 stack.append(items)
             elif code == _REDUCE:
                 args = stack.pop()
-                state.at = position - 1
-                stack[-1] = state.call(stack[-1], args)
+                target = stack[-1]
+                if type(args) is not tuple or type(target) is not Global:
+                    state.at, state.name = position - 1, "REDUCE"
+                    state.check_call(target, args)
+                called[id(target)] = target
+                stack[-1] = Call(target, args)
             elif code == _TUPLE1:
                 stack[-1] = (stack[-1],)
             elif code == _BINPERSID:
                 stack[-1] = node = PersistentId(stack[-1])
                 state.persistent_ids.append(node)
+            elif code == _EMPTY_TUPLE:
+                stack.append(())
+            elif code == _NEWFALSE:
+                stack.append(False)
             elif code == _BINPUT:
                 memo[data[position]] = stack[-1]
                 position += 1

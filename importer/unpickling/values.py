@@ -52,7 +52,7 @@ class Call:
         return f"<Call {self.callable if isinstance(self.callable, Global) else 'of a call'}>"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(slots=True, eq=False)
 class PersistentId:
     """Something that lies outside the pickle; for torch a storage, `("storage", class, key, location, elements)`."""
 
