@@ -1,0 +1,77 @@
+"""Faults of a recipe while they are gathered: inside one text first, then with file, line and column.
+
+Not here: `importer.errors.RecipeError`, which carries the gathered faults to the user.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from importer.errors import Location, RecipeError
+
+__all__ = ["Faults", "TextError", "did_you_mean"]
+
+
+class TextError(Exception):
+    """A fault inside one text (a pattern, a replacement, an expression), before anyone knows which line it is on.
+
+    Never leaves `importer.recipes`: readers and the engine turn it into a fault with a place.
+
+    Attributes:
+        what: one clause saying what is wrong.
+        how: one action that mends it.
+        position: index into the text, or None when the whole text is meant.
+    """
+
+    def __init__(self, what: str, *, how: str, position: int | None = None) -> None:
+        super().__init__(what)
+        self.what = what
+        self.how = how
+        self.position = position
+
+
+@dataclass(slots=True)
+class Faults:
+    """Collects every fault of one recipe file, so that all are told at once."""
+
+    path: str
+    found: list[RecipeError] = field(default_factory=list)
+
+    def add(self, what: str, *, how: str, line: int, column: int) -> None:
+        """Note one fault."""
+        where = Location(path=self.path, line=line, column=column)
+        self.found.append(RecipeError(what, how=how, where=where))
+
+    def sorted(self) -> tuple[RecipeError, ...]:
+        """Return the faults in file order."""
+        return tuple(sorted(self.found, key=_place))
+
+    def raise_any(self) -> None:
+        """Raise one RecipeError that carries all faults, if there are any."""
+        if self.found:
+            raise combined(self.path, self.sorted())
+
+
+def combined(path: str, faults: tuple[RecipeError, ...]) -> RecipeError:
+    """Return the one fault itself, or an error that carries several."""
+    if len(faults) == 1:
+        return faults[0]
+    return RecipeError(
+        f"{len(faults)} faults in {path}",
+        how="Mend them and run `importer recipes check` on the file.",
+        where=faults[0].where,
+        faults=faults,
+    )
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
+    """Return a hint naming the nearest known word, or `otherwise`."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return f"Did you mean {near[0]}?" if near else otherwise
+
+
+def _place(fault: RecipeError) -> tuple[int, int]:
+    where = fault.where
+    return (where.line or 0, where.column or 0) if where is not None else (0, 0)
