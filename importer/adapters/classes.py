@@ -1,0 +1,153 @@
+"""Which layer kind a class is, read off its name and, for classes we have never heard of, its attributes.
+
+Only whole saved models name classes. The list is needed once, here; a recipe never repeats it, and where a template
+or a `types` entry speaks, that decides. Not here: guesses from parameter names (`suggestions`), which never decide.
+
+Sources: torch.nn.modules; class names found in dumps of transformers 5.24, torchvision 0.28, timm 1.0 (recipes.md B.7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from importer.adapters.model import Args, LayerKind
+from importer.adapters.table import LAYERS
+
+__all__ = ["TypedLayer", "layer_of_class", "refusal_of_class"]
+
+
+@dataclass(frozen=True, slots=True)
+class TypedLayer:
+    """A layer kind with the arguments that are known."""
+
+    kind: LayerKind
+    args: Args
+
+
+_TORCH = {
+    **{f"Conv{n}d": f"Conv{n}d" for n in (1, 2, 3)},
+    **{f"ConvTranspose{n}d": f"ConvTranspose{n}d" for n in (1, 2, 3)},
+    **{f"BatchNorm{n}d": "BatchNorm" for n in (1, 2, 3)},
+    **{f"InstanceNorm{n}d": "InstanceNorm" for n in (1, 2, 3)},
+    "Embedding": "Embedding",
+    "EmbeddingBag": "Embedding",
+    "GRU": "Gru",
+    "GRUCell": "Gru",
+    "GroupNorm": "GroupNorm",
+    "LSTM": "Lstm",
+    "LSTMCell": "Lstm",
+    "LayerNorm": "LayerNorm",
+    "Linear": "Linear",
+    "MultiheadAttention": "Mha",
+    "NonDynamicallyQuantizableLinear": "Linear",
+    "PReLU": "PRelu",
+    "RMSNorm": "RmsNorm",
+    "RNN": "Rnn",
+    "RNNCell": "Rnn",
+    "SyncBatchNorm": "BatchNorm",
+    "TransformerDecoderLayer": "TransformerDecoderLayer",
+    "TransformerEncoderLayer": "TransformerEncoderLayer",
+    "_LinearWithBias": "Linear",
+}
+"""Classes of torch.nn.modules. TransformerEncoder and TransformerDecoder are left to their layers: each layer knows
+its own `norm_first`, and the last norm then keeps its name as a LayerNorm."""
+
+_RMS_NORMS = (
+    *("DeepseekV3RMSNorm", "GptOssRMSNorm", "LlamaRMSNorm", "MambaRMSNorm", "MistralRMSNorm", "MixtralRMSNorm"),
+    *("ModernBertRMSNorm", "Olmo2RMSNorm", "Phi3RMSNorm", "Qwen2RMSNorm", "Qwen2MoeRMSNorm", "Qwen3RMSNorm"),
+    *("Qwen3MoeRMSNorm", "T5LayerNorm"),
+)
+_LAYER_NORMS = ("ConvNextLayerNorm", "LayerNorm2d", "SamLayerNorm")
+_EMBEDDINGS = (
+    *("BartLearnedPositionalEmbedding", "BartScaledWordEmbedding", "Gemma2TextScaledWordEmbedding"),
+    *("Gemma3TextScaledWordEmbedding", "OPTLearnedPositionalEmbedding", "WhisperPositionalEmbedding"),
+)
+_LIBRARIES = {
+    "transformers": {
+        "Conv1D": "Conv1D",
+        "DetrFrozenBatchNorm2d": "BatchNorm",
+        "FalconLinear": "Linear",
+        "MixtralTopKRouter": "Linear",
+        "Qwen3MoeTopKRouter": "Linear",
+        **dict.fromkeys(_RMS_NORMS, "RmsNorm"),
+        **dict.fromkeys(_LAYER_NORMS, "LayerNorm"),
+        **dict.fromkeys(_EMBEDDINGS, "Embedding"),
+    },
+    "torchvision": {"DeformConv2d": "DeformConv2d", "FrozenBatchNorm2d": "BatchNorm", "LayerNorm2d": "LayerNorm"},
+    "timm": {"BatchNormAct2d": "BatchNorm", "LayerNorm2d": "LayerNorm", "RmsNorm": "RmsNorm"},
+}
+
+_NO_MODULE = "Burn has no such layer"
+_REFUSED = {
+    "Bilinear": f"{_NO_MODULE}: compute it from a Param in your own module",
+    "AdaptiveLogSoftmaxWithLoss": f"{_NO_MODULE}: its cluster and tail Linears have no common home",
+}
+_ZERO_CENTRED = "its weight is stored minus one: use a recipe with the step `map: '1 + x'`"
+
+_BY_ATTRIBUTES = (
+    ({"in_features", "out_features"}, "Linear"),
+    ({"num_embeddings", "embedding_dim"}, "Embedding"),
+    ({"num_groups", "num_channels"}, "GroupNorm"),
+    ({"normalized_shape", "eps", "elementwise_affine"}, "LayerNorm"),
+    ({"num_parameters"}, "PRelu"),
+)
+_CONVOLUTION = {"in_channels", "out_channels", "kernel_size", "transposed", "output_padding"}
+
+
+def layer_of_class(class_name: str, attributes: Mapping[str, object] | None = None) -> TypedLayer | None:
+    """Return the layer that a module of this class is, or None when that is not certain.
+
+    Args:
+        class_name: qualified as in the pickle; a bare name is taken for torch's own.
+        attributes: the instance's plain attributes, if the file shows them. They settle options that the class
+            leaves open, and tell what a user's subclass of a torch layer is.
+    """
+    known = attributes or {}
+    module, _, name = class_name.rpartition(".")
+    if refusal_of_class(class_name) is not None:
+        return None
+    if module in ("", "torch.nn") or module.startswith("torch.nn.modules."):
+        kind = _TORCH.get(name)
+    elif module.partition(".")[0] in _LIBRARIES:
+        kind = _LIBRARIES[module.partition(".")[0]].get(name) or _kind_by_attributes(known)
+    else:
+        kind = _kind_by_attributes(known)
+    return None if kind is None else _with_options(kind, known)
+
+
+def refusal_of_class(class_name: str) -> str | None:
+    """Return why Burn cannot hold modules of this class, or None when nothing is known against it."""
+    module, _, name = class_name.rpartition(".")
+    if module == "" or module.startswith("torch.nn"):
+        return _REFUSED.get(name)
+    if module.startswith("transformers.") and name.endswith("RMSNorm") and name.startswith(("Gemma", "Qwen3Next")):
+        return _ZERO_CENTRED
+    return None
+
+
+def _kind_by_attributes(attributes: Mapping[str, object]) -> str | None:
+    """Return the kind of a subclass: the attributes torch's constructors set are its base's signature.
+
+    Batch and instance norms have the same ones, and are not told apart.
+    """
+    if attributes.keys() >= _CONVOLUTION:
+        kernel = attributes["kernel_size"]
+        dims = len(kernel) if isinstance(kernel, tuple) else 0
+        name = f"Conv{'Transpose' if attributes['transposed'] else ''}{dims}d"
+        return name if name in LAYERS else None
+    return next((kind for names, kind in _BY_ATTRIBUTES if attributes.keys() >= names), None)
+
+
+def _with_options(kind: str, attributes: Mapping[str, object]) -> TypedLayer:
+    """Return the kind that the attributes make of it, with what they tell of its arguments."""
+    if attributes.get("bidirectional") is True and f"Bi{kind}" in LAYERS:
+        kind = f"Bi{kind}"
+    if kind == "Mha" and {attributes.get("kdim"), attributes.get("vdim")} - {None, attributes.get("embed_dim")}:
+        kind = "CrossAttention"
+    # Releases before 1.9 have no such attribute and normalise last.
+    norm_first = attributes.get("norm_first", False if attributes else None)
+    args: Args = {}
+    if kind in ("TransformerEncoderLayer", "TransformerDecoderLayer") and isinstance(norm_first, bool):
+        args = {"norm_first": norm_first}
+    return TypedLayer(LAYERS[kind], args)

@@ -1,0 +1,189 @@
+"""Layers made of further layers: their torch spelling is taken apart or renamed, then each child goes its own way.
+
+Not here: which torch names mean what (`recurrent`, `attention`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from importer.adapters.model import Adapted, Args, Fault, LayerKind, Piece, Shapes
+from importer.adapters.normed import Part, fused
+from importer.arrays import Array, concat, full
+from importer.errors import shown
+
+__all__ = ["Child", "CompositeLayer", "Respelled"]
+
+
+@dataclass(frozen=True, slots=True)
+class Child:
+    """A module inside another.
+
+    Attributes:
+        path: dotted, below the parent.
+        kind: its layer kind.
+        args: its arguments.
+        zero_bias: whether Burn always has a bias here that the file lacks: zeros are written.
+    """
+
+    path: str
+    kind: LayerKind
+    args: Args
+    zero_bias: bool = False
+
+
+@dataclass(slots=True)
+class Respelled:
+    """Parameters under the names of the other side, orientation unchanged; filled while respelling."""
+
+    parts: dict[str, Part] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def put(self, name: str, part: Part) -> None:
+        """Add a parameter; two for one name are a fault."""
+        other = self.parts.get(name)
+        if other is None:
+            self.parts[name] = part
+            return
+        self.faults.append(
+            Fault(
+                part.sources[0],
+                f"{shown(part.sources[0])} and {shown(other.sources[0])} both become {shown(name)}",
+                "Drop one of them in the recipe.",
+            )
+        )
+
+    def join(self, name: str, names: Sequence[str], parts: Mapping[str, Part]) -> None:
+        """Add the concatenation, along dimension 0, of the parts called `names`; some missing are a fault."""
+        found = [parts[other] for other in names if other in parts]
+        if len(found) == len(names):
+            sources = tuple(source for part in found for source in part.sources)
+            self.put(name, Part(concat([part.array for part in found], 0), sources))
+        elif found:
+            missing = next(other for other in names if other not in parts)
+            self.refuse(missing, f"{shown(name)} needs {shown(missing)}, which is missing", "Check the file.")
+
+    def refuse(self, leaf: str, what: str, how: str) -> None:
+        """Note that `leaf` cannot be taken across."""
+        self.faults.append(Fault(leaf, what, how))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompositeLayer(LayerKind):
+    """A layer whose parameters all belong to child layers in Burn."""
+
+    @abstractmethod
+    def children(self, args: Args) -> tuple[Child, ...]:
+        """Return the children in Burn's field order; sizes that `args` lacks are 0."""
+
+    def respell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+        """Give torch-side leaves the names they have below Burn's children; split what is fused. Here: as they are."""
+        del args
+        return Respelled(dict(parts))
+
+    def unspell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+        """The reverse of `respell`: from torch-oriented leaves of the children to torch's own names."""
+        del args
+        return Respelled(dict(parts))
+
+    def structure(self, names: Mapping[str, object], args: Args) -> Args:
+        """Complete `args` with what the parameters' names tell about the number of children."""
+        del names
+        return args
+
+    def burn_params(self, args: Args) -> Shapes:
+        """Return every child's parameters below its path."""
+        return tuple(
+            (f"{child.path}.{leaf}", shape)
+            for child in self.children(args)
+            for leaf, shape in child.kind.burn_params(child.args)
+        )
+
+    def to_burn(self, params: Mapping[str, Array], args: Args) -> Adapted:
+        """Fuse norms, respell, then adapt each child."""
+        parts, faults = fused(params, 0)
+        args = self.structure(parts, args)
+        respelled = self.respell(parts, args)
+        children = self.children(args)
+        groups, strays = _grouped(respelled.parts, children)
+        pieces: list[Piece] = []
+        faults += respelled.faults + [self._stray(name, respelled.parts[name]) for name in strays]
+        for child in children:
+            group = groups[child.path]
+            if child.zero_bias:
+                group.update(_zero_bias(group))
+            outcome = child.kind.to_burn({leaf: part.array for leaf, part in group.items()}, child.args)
+            pieces += [_below(child.path, piece, group) for piece in outcome.pieces]
+            faults += [_lifted(child.path, fault, group) for fault in outcome.faults]
+        return Adapted(tuple(pieces), (), tuple(faults))
+
+    def to_torch(self, params: Mapping[str, Array], args: Args) -> Adapted:
+        """Adapt each child back, then respell and join."""
+        args = self.structure(params, args)
+        children = self.children(args)
+        parts = {name: Part(array, (name,)) for name, array in params.items()}
+        groups, strays = _grouped(parts, children)
+        faults = [self._stray(name, parts[name]) for name in strays]
+        returned: dict[str, Part] = {}
+        layers: dict[tuple[str, ...], str] = {}
+        for child in children:
+            group = groups[child.path]
+            outcome = child.kind.to_torch({leaf: part.array for leaf, part in group.items()}, child.args)
+            faults += [_lifted(child.path, fault, group) for fault in outcome.faults]
+            for piece in (_below(child.path, piece, group) for piece in outcome.pieces):
+                returned[piece.name] = Part(piece.array, piece.sources, piece.note)
+                layers[piece.sources[:1]] = piece.layer
+        respelled = self.unspell(returned, args)
+        pieces = [
+            Piece(name, part.array, layers[part.sources[:1]], part.sources, part.note)
+            for name, part in respelled.parts.items()
+        ]
+        return Adapted(tuple(pieces), (), tuple(faults + respelled.faults))
+
+    def _stray(self, name: str, part: Part) -> Fault:
+        source = part.sources[0] if part.sources else name
+        return Fault(
+            source,
+            f"{shown(source)} has no place in {self.describe()}",
+            "Drop it, rename it, or correct the layer's arguments.",
+        )
+
+
+def _grouped(parts: Mapping[str, Part], children: tuple[Child, ...]) -> tuple[dict[str, dict[str, Part]], list[str]]:
+    """Sort parameters by the child they belong to; the rest are strays."""
+    groups: dict[str, dict[str, Part]] = {child.path: {} for child in children}
+    strays: list[str] = []
+    for name, part in parts.items():
+        path = name
+        while path not in groups and "." in path:
+            path = path.rpartition(".")[0]
+        if path in groups and path != name:
+            groups[path][name[len(path) + 1 :]] = part
+        else:
+            strays.append(name)
+    return groups, strays
+
+
+def _below(path: str, piece: Piece, group: Mapping[str, Part]) -> Piece:
+    """Return a child's piece as its parent's: full name, the file's leaves as sources, and notes joined."""
+    behind = [group[leaf] for leaf in piece.sources]
+    sources = tuple(source for part in behind for source in part.sources)
+    notes = dict.fromkeys(note for note in (*(part.note for part in behind), piece.note) if note)
+    return Piece(f"{path}.{piece.name}", piece.array, piece.layer, sources, "; ".join(notes))
+
+
+def _lifted(path: str, fault: Fault, group: Mapping[str, Part]) -> Fault:
+    """Return a child's fault as its parent's, naming the file's leaf."""
+    sources = group[fault.leaf].sources if fault.leaf in group else ()
+    return Fault(sources[0] if sources else f"{path}.{fault.leaf}", f"{path}: {fault.what}", fault.how)
+
+
+def _zero_bias(group: Mapping[str, Part]) -> dict[str, Part]:
+    """Return the zero bias of a child that has a weight but no bias; torch's weights count outputs first."""
+    weight = group.get("weight")
+    if weight is None or "bias" in group:
+        return {}
+    zeros = full(0, weight.array.dtype, weight.array.shape[:1])
+    return {"bias": Part(zeros, (), "no bias in the file (bias=False): zeros synthesised")}

@@ -1,0 +1,100 @@
+"""Weight norm and spectral norm: the stored factors fused into the weight that the layer uses.
+
+Both spellings of each: the hooks of `torch.nn.utils` (`weight_g`, `weight_v`; `weight_orig`, `weight_u`, `weight_v`)
+and its parametrizations (`parametrizations.weight.original0`, `original1`; `original`, `0._u`, `0._v`). Burn has
+neither, so the fused weight is written. Formulas: burn-spec 7.1. Not here: the arithmetic (`importer.arrays`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from importer.adapters.model import Fault
+from importer.arrays import Array, spectral_norm, weight_norm
+from importer.errors import TensorError, shown
+
+__all__ = ["Part", "fused"]
+
+_PARAMETRIZED = re.compile(r"^(?P<prefix>(?:.*\.)?)parametrizations\.(?P<name>[^.]+)\.(?P<rest>.+)$")
+_HOOK_SPELLING = {"original0": "_g", "original1": "_v", "original": "_orig", "0._u": "_u", "0._v": "_v"}
+_POWER_ITERATION = ("_orig", "_u", "_v")
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A torch-side tensor on its way: what it is made of so far, and the leaves of the file behind it."""
+
+    array: Array
+    sources: tuple[str, ...]
+    note: str = ""
+
+
+def fused(params: Mapping[str, Array], out_axis: int) -> tuple[dict[str, Part], list[Fault]]:
+    """Replace the factors of normed weights by the weights themselves.
+
+    Args:
+        params: leaf → array, torch's orientation.
+        out_axis: dimension spectral norm keeps (1 for transposed convolutions, else 0). Weight norm needs none: its
+            axes are those where `g` has size 1.
+
+    Returns:
+        All leaves, each with its sources, in the order given (a fused weight stands where its first factor stood);
+        and a fault per parametrization that is neither of the two, or whose factors do not fit.
+    """
+    hooks = {_as_hook(name): name for name in params}
+    parts: dict[str, Part] = {}
+    faults: list[Fault] = []
+    for name in params:
+        match = _PARAMETRIZED.match(name)
+        if match is not None and match["rest"] not in _HOOK_SPELLING:
+            faults.append(_unknown_parametrization(name))
+    done: set[str] = {fault.leaf for fault in faults}
+    for hook, name in hooks.items():
+        if name in done:
+            continue
+        base, factors = _factors(hook, hooks)
+        if not factors:
+            parts[hook] = Part(params[name], (name,))
+            continue
+        done.update(factors)
+        try:
+            parts[base] = _fuse([params[factor] for factor in factors], factors, out_axis)
+        except TensorError as error:
+            faults.append(Fault(base, f"the factors of {shown(base)} do not fit: {error.what}", "Check the file."))
+    return parts, faults
+
+
+def _as_hook(name: str) -> str:
+    """Return the spelling the older hooks would use for `name`."""
+    match = _PARAMETRIZED.match(name)
+    if match is None or match["rest"] not in _HOOK_SPELLING:
+        return name
+    return f"{match['prefix']}{match['name']}{_HOOK_SPELLING[match['rest']]}"
+
+
+def _factors(hook: str, hooks: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
+    """Return the name of the weight that `hook` is a factor of, and the file's names of all its factors."""
+    base, _, suffix = hook.rpartition("_")
+    for suffixes in (_POWER_ITERATION, ("_g", "_v")):
+        names = [hooks.get(base + other) for other in suffixes]
+        if base and f"_{suffix}" in suffixes and None not in names:
+            return base, tuple(name for name in names if name is not None)
+    return hook, ()
+
+
+def _fuse(arrays: list[Array], names: tuple[str, ...], out_axis: int) -> Part:
+    if len(arrays) == len(_POWER_ITERATION):
+        weight, u, v = arrays
+        return Part(spectral_norm(weight, u, v, out_axis), names, "spectral norm fused")
+    g, v = arrays
+    return Part(weight_norm(g, v), names, "weight norm fused")
+
+
+def _unknown_parametrization(name: str) -> Fault:
+    return Fault(
+        name,
+        f"{shown(name)} belongs to a parametrization other than weight norm and spectral norm",
+        "Remove it where the model was trained (torch.nn.utils.parametrize.remove_parametrizations) and save again.",
+    )
