@@ -1,1 +1,47 @@
-"""Lazy array expressions: shapes and dtypes settle without bytes, blocks come on demand."""
+"""Lazy array expressions: shapes and types settle at once, bytes come block by block when somebody asks.
+
+Building reads nothing and imports no numpy. Movement (permute, reshape, narrow, concat) composes into strided views of
+storages; arithmetic is a kernel evaluated per block. Not here: where the output goes (`importer.writers`).
+"""
+
+from __future__ import annotations
+
+from importer.arrays.arithmetic import cast, dequantize, elementwise, spectral_norm, weight_norm
+from importer.arrays.evaluation import BLOCK_BYTES, Task, Workspace, blocks, read_into, tasks, to_numpy, write_to
+from importer.arrays.expressions import parse_expression
+from importer.arrays.movement import assemble, concat, narrow, permute, reshape, split, stack, transpose
+from importer.arrays.nodes import Array
+from importer.arrays.rearranging import parse_pattern, rearrange
+from importer.arrays.sources import contiguous, from_bytes, full, strided
+
+__all__ = [
+    "BLOCK_BYTES",
+    "Array",
+    "Task",
+    "Workspace",
+    "assemble",
+    "blocks",
+    "cast",
+    "concat",
+    "contiguous",
+    "dequantize",
+    "elementwise",
+    "from_bytes",
+    "full",
+    "narrow",
+    "parse_expression",
+    "parse_pattern",
+    "permute",
+    "read_into",
+    "rearrange",
+    "reshape",
+    "spectral_norm",
+    "split",
+    "stack",
+    "strided",
+    "tasks",
+    "to_numpy",
+    "transpose",
+    "weight_norm",
+    "write_to",
+]

@@ -1,0 +1,263 @@
+"""Reading arrays: cut into tasks of bounded memory, each of which fills a buffer or writes into an open file by itself.
+
+Tasks touch disjoint parts of the output, so any number of threads may run them in any order with the same bytes as
+result. numpy is not needed here; what needs it (anything but plain copies) lies in `tiles` and is imported by the first
+task that does. Not here: names, files and their layout (`importer.writers`).
+"""
+
+from __future__ import annotations
+
+import errno
+import math
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from importer.arrays.factors import row_major
+from importer.arrays.movement import spooled
+from importer.arrays.nests import Nest, Tile, nest_of
+from importer.arrays.nodes import PLAIN, Array, Computed, Mosaic, Piece, View, single
+from importer.dtypes import Kind
+from importer.storages import FileRange, Storage
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = [
+    "BLOCK_BYTES",
+    "Task",
+    "Workspace",
+    "blocks",
+    "read_into",
+    "tasks",
+    "to_numpy",
+    "write_all",
+    "write_to",
+]
+
+BLOCK_BYTES = 32 << 20
+"""Memory one task may use, roughly. Long enough runs for any shape, small enough for two workers on a small runner."""
+
+_COPY_BYTES = 64 << 20
+_BUFFER_BYTES = 4 << 20
+_NO_KERNEL_COPY = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF})
+
+
+class Workspace:
+    """Buffers that one worker uses again and again, so that memory is neither allocated nor cleared per block."""
+
+    __slots__ = ("_buffers",)
+
+    def __init__(self) -> None:
+        self._buffers: dict[str, bytearray] = {}
+
+    def take(self, slot: str, nbytes: int) -> memoryview:
+        """Return `nbytes` bytes of the buffer called `slot`; what it held before is lost."""
+        buffer = self._buffers.get(slot)
+        if buffer is None or len(buffer) < nbytes:
+            self._buffers.pop(slot, None)
+            self._buffers[slot] = buffer = bytearray(nbytes)
+        return memoryview(buffer)[:nbytes]
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A run of stored bytes that is a run of the output."""
+
+    storage: Storage
+    source: int
+    start: int
+    nbytes: int
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the output bytes are consecutive."""
+        return True
+
+    def fill(self, buffer: memoryview, workspace: Workspace) -> None:  # noqa: ARG002 - as all tasks
+        """Read into the bytes of the whole output."""
+        self.storage.read_into(self.source, buffer[self.start : self.start + self.nbytes])
+
+    def write(self, descriptor: int, offset: int, workspace: Workspace) -> None:
+        """Write into a file in which the output begins at `offset`; in the kernel where the system can."""
+        done = 0
+        if isinstance(self.storage, FileRange):
+            done = _kernel_copy(self.storage, self.source, descriptor, offset + self.start, self.nbytes)
+        while done < self.nbytes:
+            block = workspace.take("copy", min(_BUFFER_BYTES, self.nbytes - done))
+            self.storage.read_into(self.source + done, block)
+            write_all(descriptor, block, offset + self.start + done)
+            done += len(block)
+
+
+@dataclass(frozen=True, slots=True)
+class Compute:
+    """One tile of the loops over an expression."""
+
+    leaf: View | Computed
+    nest: Nest
+    tile: Tile
+    start: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of output."""
+        return math.prod(self.tile.sizes) * self.leaf.dtype.itemsize
+
+    @property
+    def is_run(self) -> bool:
+        """Whether the output bytes are consecutive."""
+        return all(
+            size == 1 or step == dense
+            for size, step, dense in zip(self.tile.sizes, self.nest.target, row_major(self.tile.sizes), strict=True)
+        )
+
+    def fill(self, buffer: memoryview, workspace: Workspace) -> None:
+        """Compute into the bytes of the whole output."""
+        from importer.arrays.tiles import fill_tile
+
+        fill_tile(self.leaf, self.nest, self.tile, buffer[self.start :], workspace)
+
+    def write(self, descriptor: int, offset: int, workspace: Workspace) -> None:
+        """Compute, and write into a file in which the output begins at `offset`."""
+        from importer.arrays.tiles import write_tile
+
+        write_tile(self.leaf, self.nest, self.tile, (descriptor, offset + self.start), workspace)
+
+
+Task = Copy | Compute
+"""A part of an array's evaluation: `start` is its first output byte, `nbytes` its share of the output."""
+
+
+def tasks(array: Array, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Task]:
+    """Yield tasks that together produce every byte of `array` once, each within about `block_bytes` of memory."""
+    pieces = array.pieces if isinstance(array, Mosaic) else (Piece((0,) * len(array.shape), single(array)),)
+    itemsize = array.dtype.itemsize
+    target = row_major(array.shape)
+    for starts, leaf in pieces:
+        base = sum(start * step for start, step in zip(starts, target, strict=True)) * itemsize
+        if 0 in leaf.shape:
+            continue
+        if isinstance(leaf, View) and _is_verbatim(leaf):
+            if leaf.strides == target:
+                yield from _copies(leaf, base)
+                continue
+            nest = nest_of(leaf, target)
+            if nest.target in {(), (1,)} and nest.steps[0] == nest.target:
+                yield from _copies(leaf, base)
+                continue
+        else:
+            nest = nest_of(leaf, target)
+        for tile in nest.tiles(block_bytes):
+            first = sum(start * step for start, step in zip(tile.starts, nest.target, strict=True))
+            yield Compute(leaf, nest, tile, base + first * itemsize)
+
+
+def read_into(array: Array, buffer: memoryview) -> None:
+    """Fill `buffer` with the C-order little-endian bytes of `array`.
+
+    Raises:
+        SourceError: the source cannot be read.
+    """
+    workspace = Workspace()
+    for task in tasks(array):
+        task.fill(buffer, workspace)
+
+
+def to_numpy(array: Array) -> np.ndarray[tuple[int, ...], np.dtype[np.generic]]:
+    """Return the values, in C order and little-endian.
+
+    Raises:
+        SourceError: the source cannot be read.
+    """
+    import numpy as np
+
+    out = np.empty(array.shape, array.dtype.numpy())
+    if array.size:
+        read_into(array, out.reshape(-1).view(np.uint8).data)
+    return out
+
+
+def blocks(array: Array, *, block_bytes: int = BLOCK_BYTES) -> Iterator[memoryview]:
+    """Yield the C-order bytes in order; each block is valid until the next is asked for.
+
+    Raises:
+        SourceError: the source cannot be read.
+    """
+    workspace = Workspace()
+    if array.nbytes <= block_bytes:
+        buffer = workspace.take("blocks", array.nbytes)
+        for task in tasks(array, block_bytes=block_bytes):
+            task.fill(buffer, workspace)
+        yield buffer
+        return
+    planned = sorted(tasks(array, block_bytes=block_bytes), key=lambda task: task.start)
+    if not all(task.is_run for task in planned):
+        planned = list(tasks(spooled(array)))
+    for task in planned:
+        yield from _task_blocks(task, block_bytes, workspace)
+
+
+def write_to(array: Array, descriptor: int, offset: int, *, block_bytes: int = BLOCK_BYTES) -> None:
+    """Write the C-order little-endian bytes of `array` into an open file from `offset` on.
+
+    Raises:
+        SourceError: the source cannot be read.
+        OSError: the file cannot be written.
+    """
+    workspace = Workspace()
+    for task in tasks(array, block_bytes=block_bytes):
+        task.write(descriptor, offset, workspace)
+
+
+def write_all(descriptor: int, data: memoryview, offset: int) -> None:
+    """Write all of `data` at `offset`; the system may take it in several goes."""
+    while data:
+        count = os.pwrite(descriptor, data, offset)
+        data = data[count:]
+        offset += count
+
+
+def _is_verbatim(view: View) -> bool:
+    """Whether stored elements are output elements bit by bit; booleans may be stored as any non-zero byte."""
+    return view.encoding is PLAIN and view.dtype.kind is not Kind.BOOL
+
+
+def _copies(view: View, base: int) -> Iterator[Copy]:
+    first = view.offset * view.dtype.itemsize
+    total = view.nbytes
+    for done in range(0, total, _COPY_BYTES):
+        yield Copy(view.storage, first + done, base + done, min(_COPY_BYTES, total - done))
+
+
+def _task_blocks(task: Task, block_bytes: int, workspace: Workspace) -> Iterator[memoryview]:
+    if isinstance(task, Copy):
+        for done in range(0, task.nbytes, block_bytes):
+            block = workspace.take("blocks", min(block_bytes, task.nbytes - done))
+            task.storage.read_into(task.source + done, block)
+            yield block
+    else:
+        block = workspace.take("blocks", task.nbytes)
+        Compute(task.leaf, task.nest, task.tile, 0).fill(block, workspace)
+        yield block
+
+
+def _kernel_copy(storage: FileRange, source: int, descriptor: int, offset: int, nbytes: int) -> int:
+    """Copy between files without passing through this process; return how many bytes that did."""
+    if not hasattr(os, "copy_file_range"):
+        return 0
+    done = 0
+    while done < nbytes:
+        try:
+            count = os.copy_file_range(
+                storage.file.descriptor, descriptor, nbytes - done, storage.offset + source + done, offset + done
+            )
+        except OSError as error:
+            if error.errno in _NO_KERNEL_COPY:
+                return done
+            raise
+        if count == 0:
+            return done
+        done += count
+    return done

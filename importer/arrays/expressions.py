@@ -1,0 +1,104 @@
+"""Formulas of recipes (`1 + x`, `-exp(x)`): parsed by walking Python's syntax tree, never evaluated by Python.
+
+Not here: expressions over config.json (`importer.recipes`), which are put in as numbers before a formula comes here.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from importer.errors import TensorError, shown
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Expression", "parse_expression"]
+
+_MAX_CHARACTERS = 1_000
+_BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.Pow: operator.pow,
+}
+_UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
+_FUNCTIONS = {
+    "abs": "abs",
+    "exp": "exp",
+    "log": "log",
+    "sqrt": "sqrt",
+    "tanh": "tanh",
+    "sin": "sin",
+    "cos": "cos",
+}
+_HOW = f"Use x, numbers, + - * / **, parentheses and {', '.join(_FUNCTIONS)}."
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A checked formula in one variable, `x`."""
+
+    text: str
+    _tree: ast.expr
+
+    def value(self, x: np.ndarray) -> np.ndarray:
+        """Return the formula's value for every element of `x`, in the type of `x`."""
+        import numpy as np
+
+        return np.broadcast_to(np.asarray(_value(self._tree, x), dtype=x.dtype), x.shape)
+
+
+def parse_expression(text: str) -> Expression:
+    """Check a formula.
+
+    Raises:
+        TensorError: it is no formula, or holds anything but `x`, numbers, arithmetic and the known functions.
+    """
+    try:
+        if len(text) > _MAX_CHARACTERS:
+            raise TensorError(f"the formula is longer than {_MAX_CHARACTERS} characters", how=_HOW)
+        tree = ast.parse(text.strip(), mode="eval").body
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        raise TensorError(f"{shown(text)} is no formula", how=_HOW) from error
+    _check(tree, text)
+    return Expression(text, tree)
+
+
+def _check(node: ast.expr, text: str) -> None:
+    match node:
+        case ast.Name(id="x"):
+            return
+        case ast.Constant(value=float() | int() as number) if not isinstance(number, bool):
+            return
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
+            _check(left, text)
+            _check(right, text)
+        case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _UNARY:
+            _check(operand, text)
+        case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
+            _check(argument, text)
+        case _:
+            raise TensorError(f"{shown(ast.unparse(node))} cannot be used in the formula {shown(text)}", how=_HOW)
+
+
+def _value(node: ast.expr, x: np.ndarray) -> Any:
+    import numpy as np
+
+    match node:
+        case ast.Name():
+            return x
+        case ast.Constant(value=number):
+            # As a 0-d array of x's own type: arithmetic then stays in F32, whatever numpy's rules of promotion.
+            return x.dtype.type(number)  # type: ignore[arg-type]
+        case ast.BinOp(left=left, op=op, right=right):
+            return _BINARY[type(op)](_value(left, x), _value(right, x))
+        case ast.UnaryOp(op=sign, operand=operand):
+            return _UNARY[type(sign)](_value(operand, x))
+        case ast.Call(func=ast.Name(id=name), args=[argument]):
+            return getattr(np, _FUNCTIONS[name])(_value(argument, x))
+    raise AssertionError(ast.dump(node))

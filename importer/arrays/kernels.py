@@ -1,0 +1,81 @@
+"""The arithmetic itself, on one-dimensional numpy arrays, a few thousand elements at a time.
+
+Kernels are frozen values, so that two plans can be compared. Not here: shapes, and which array gets which kernel
+(`arithmetic`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from importer.arrays.expressions import Expression
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Cast", "Dequantize", "Map", "Scale"]
+
+_WIDE = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Cast:
+    """A value cast, rounded to nearest even, the way torch does it: F64 goes to the 8 and 16-bit floats by way of F32."""
+
+    def __call__(self, operands: list[np.ndarray], out: np.ndarray) -> None:
+        """Write operand 0 in the type of `out`."""
+        import numpy as np
+
+        (values,) = operands
+        if values.dtype.kind == "f" and values.dtype.itemsize == _WIDE and out.dtype.itemsize < _WIDE // 2:
+            values = values.astype(np.float32)
+        with np.errstate(all="ignore"):
+            np.copyto(out, values, casting="unsafe")
+
+
+@dataclass(frozen=True, slots=True)
+class Map:
+    """A formula in `x`, computed in F32 (in F64 for F64)."""
+
+    expression: Expression
+
+    def __call__(self, operands: list[np.ndarray], out: np.ndarray) -> None:
+        """Write the formula's value for operand 0."""
+        import numpy as np
+
+        with np.errstate(all="ignore"):
+            np.copyto(out, self.expression.value(_widened(operands[0])), casting="unsafe")
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The product of operand 0 and a factor, operand 1, in the factor's type."""
+
+    def __call__(self, operands: list[np.ndarray], out: np.ndarray) -> None:
+        """Write the product."""
+        import numpy as np
+
+        values, factors = operands
+        with np.errstate(all="ignore"):
+            np.copyto(out, values.astype(factors.dtype) * factors, casting="unsafe")
+
+
+@dataclass(frozen=True, slots=True)
+class Dequantize:
+    """`(values - zero points) * scales`, operands in that order, in F32."""
+
+    def __call__(self, operands: list[np.ndarray], out: np.ndarray) -> None:
+        """Write the real values."""
+        import numpy as np
+
+        values, scales, zero_points = operands
+        with np.errstate(all="ignore"):
+            real = (values.astype(np.float32) - zero_points.astype(np.float32)) * scales.astype(np.float32)
+            np.copyto(out, real, casting="unsafe")
+
+
+def _widened(values: np.ndarray) -> np.ndarray:
+    import numpy as np
+
+    return values if values.dtype == np.float64 else values.astype(np.float32)

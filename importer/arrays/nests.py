@@ -1,0 +1,169 @@
+"""Loop nests: one set of loops that walks some views and the place they are written to, cut into tiles.
+
+A tile is a box of loop indices small enough to be read, worked on and written in one go. Tiles are chosen so that both
+the runs read and the runs written are long, which is what makes a transposition as fast as a copy. Plain integers only.
+Not here: reading, arithmetic and writing (`evaluation`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import NamedTuple
+
+from importer.arrays.factors import axis_factors, refined, split_to
+from importer.arrays.nodes import Computed, View
+
+__all__ = ["READ_OVER_BYTES", "Nest", "Span", "Tile", "nest_of", "span_of", "views_of"]
+
+READ_OVER_BYTES = 4096
+"""A gap up to this long is read over: that costs less than another system call."""
+
+_GROWTH = 1.25
+
+
+class Tile(NamedTuple):
+    """First index and number of indices on every loop."""
+
+    starts: tuple[int, ...]
+    sizes: tuple[int, ...]
+
+
+class Span(NamedTuple):
+    """How the elements of one tile of one view are fetched.
+
+    Attributes:
+        order: loops that take part, outermost first; those of stride 0 and of one index are left out.
+        outer: how many of them make separate reads; the others lie within one read.
+        length: elements that one read covers, gaps included.
+        count: number of reads.
+    """
+
+    order: tuple[int, ...]
+    outer: int
+    length: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Nest:
+    """Loops in output order.
+
+    Attributes:
+        sizes: number of indices per loop, outermost first.
+        target: step of each loop in the output, in elements.
+        steps: step of each loop in each view, in elements.
+        itemsizes: bytes per element of the output, then of each view.
+    """
+
+    sizes: tuple[int, ...]
+    target: tuple[int, ...]
+    steps: tuple[tuple[int, ...], ...]
+    itemsizes: tuple[int, ...]
+
+    def tiles(self, budget: int) -> Iterator[Tile]:
+        """Yield boxes that cover the loops, in output order, each needing about `budget` bytes of memory at most."""
+        extents = self.extents(budget)
+        if extents == self.sizes:
+            yield Tile((0,) * len(extents), extents)
+            return
+        for starts in product(*(range(0, size, extent) for size, extent in zip(self.sizes, extents, strict=True))):
+            yield Tile(
+                starts,
+                tuple(
+                    min(extent, size - start) for extent, size, start in zip(extents, self.sizes, starts, strict=True)
+                ),
+            )
+
+    def extents(self, budget: int) -> tuple[int, ...]:
+        """Return the tile size: the longest runs, on every side alike, whose tile stays within `budget` bytes."""
+        if self.footprint(self.sizes) <= budget:
+            return self.sizes
+        orders = [tuple(reversed(range(len(self.sizes))))]
+        orders += [_fastest_first(self.sizes, steps) for steps in self.steps]
+        run = float(budget)
+        while run > 1:
+            extents = [1] * len(self.sizes)
+            for order, itemsize in zip(orders, self.itemsizes, strict=True):
+                _grow(extents, self.sizes, order, max(1, int(run) // itemsize))
+            if self.footprint(extents) <= budget:
+                return tuple(extents)
+            run /= _GROWTH
+        return (1,) * len(self.sizes)
+
+    def footprint(self, extents: Sequence[int]) -> int:
+        """Return the bytes one tile needs: its result, and what is read for it."""
+        total = math.prod(extents) * self.itemsizes[0]
+        for steps, itemsize in zip(self.steps, self.itemsizes[1:], strict=True):
+            span = span_of(extents, steps, itemsize)
+            total += span.count * span.length * itemsize
+        return total
+
+
+def span_of(extents: Sequence[int], steps: Sequence[int], itemsize: int) -> Span:
+    """Return how to fetch a tile: join loops from the innermost outwards while the gaps between them are small."""
+    loops = [(step, loop) for loop, (size, step) in enumerate(zip(extents, steps, strict=True)) if size > 1 and step]
+    loops.sort(reverse=True)
+    length, outer = 1, len(loops)
+    for step, loop in reversed(loops):
+        if (step - length) * itemsize > READ_OVER_BYTES:
+            break
+        length += (extents[loop] - 1) * step
+        outer -= 1
+    order = tuple(loop for _, loop in loops)
+    return Span(order, outer, length, math.prod(extents[loop] for loop in order[:outer]))
+
+
+def nest_of(leaf: View | Computed, target: Sequence[int]) -> Nest:
+    """Return the loops over a leaf whose axes have the given steps in the output, joined where all sides allow."""
+    views = views_of(leaf)
+    slices = [axis_factors(view.shape, view.sizes) for view in views]
+    sizes: list[int] = []
+    rows: list[list[int]] = [[] for _ in range(len(views) + 1)]
+    for axis, (size, step) in enumerate(zip(leaf.shape, target, strict=True)):
+        parts = refined([view.sizes[axes[axis]] for view, axes in zip(views, slices, strict=True)])
+        assert parts is not None
+        sizes += parts
+        rows[0] += split_to([size], [step], parts)
+        for row, view, axes in zip(rows[1:], views, slices, strict=True):
+            row += split_to(view.sizes[axes[axis]], view.strides[axes[axis]], parts)
+    joined = _joined(sizes, rows)
+    itemsizes = (leaf.dtype.itemsize, *(view.dtype.itemsize for view in views))
+    columns = tuple(zip(*(steps for _, steps in joined), strict=True)) or ((),) * len(rows)
+    return Nest(tuple(size for size, _ in joined), columns[0], columns[1:], itemsizes)
+
+
+def views_of(leaf: View | Computed) -> tuple[View, ...]:
+    """Return the views an expression reads, in the order of its operands."""
+    if isinstance(leaf, View):
+        return (leaf,)
+    return tuple(view for operand in leaf.operands for view in views_of(operand))
+
+
+def _joined(sizes: Sequence[int], rows: Sequence[Sequence[int]]) -> list[tuple[int, tuple[int, ...]]]:
+    """Join neighbouring loops that are one run on every side."""
+    out: list[tuple[int, tuple[int, ...]]] = []
+    for size, steps in zip(sizes, zip(*rows, strict=True), strict=True):
+        if out and all(outer == inner * size for outer, inner in zip(out[-1][1], steps, strict=True)):
+            out[-1] = (out[-1][0] * size, steps)
+        else:
+            out.append((size, steps))
+    return out
+
+
+def _fastest_first(sizes: Sequence[int], steps: Sequence[int]) -> tuple[int, ...]:
+    moving = [(step, -loop) for loop, (size, step) in enumerate(zip(sizes, steps, strict=True)) if step]
+    return tuple(-loop for _, loop in sorted(moving))
+
+
+def _grow(extents: list[int], sizes: Sequence[int], order: Sequence[int], wanted: int) -> None:
+    """Widen a tile along `order` until a run of it has `wanted` elements."""
+    run = 1
+    for loop in order:
+        share = min(sizes[loop], -(-wanted // run))
+        extents[loop] = max(extents[loop], share)
+        if share < sizes[loop]:
+            return
+        run *= share
