@@ -76,7 +76,7 @@ class _Directory(NamedTuple):
 
     start: int
     size: int
-    count: int
+    entries: int
     archive_start: int
 
 
@@ -103,12 +103,12 @@ class ZipArchive:
         self._limits = limits
         bounds = (start, file.size if end is None else end)
         directory = _find_directory(file, *bounds)
-        if directory.count > limits.max_archive_entries:
+        if directory.entries > limits.max_archive_entries:
             raise LimitError(
                 "the archive has too many entries",
                 limit="max_archive_entries",
                 allowed=limits.max_archive_entries,
-                actual=directory.count,
+                actual=directory.entries,
                 where=Location(path=file.path, offset=directory.start),
                 how="Raise the limit if this file is meant to be so large.",
             )
@@ -189,7 +189,7 @@ class ZipArchive:
         found, told = (crc, compressed, size), (entry.crc, entry.compressed, entry.size)
         if found != told and not (flags & _DESCRIPTOR_FOLLOWS and set(found) == {0}):
             raise self._corrupt(entry, "sizes or checksum in its own header are not those of the directory")
-        data = begin + name_length + extra_length
+        data: int = begin + name_length + extra_length
         if data + entry.compressed > entry.end:
             raise self._corrupt(entry, "it overlaps the next entry")
         return data
@@ -257,12 +257,12 @@ def _check_agreement(file: SourceFile, record: int, plain: tuple[int, ...], wide
 def _read_directory(file: SourceFile, directory: _Directory) -> list[_Listed]:
     """Parse the directory in one pass: header, name, flags, method, crc, compressed, size, least end."""
     # Every entry takes 46 bytes at least, so a count that does not fit is found before anything is built from it.
-    if directory.count * _CENTRAL.size > directory.size:
-        raise _corrupt_directory(file, directory.start, f"{directory.count} entries do not fit into it")
+    if directory.entries * _CENTRAL.size > directory.size:
+        raise _corrupt_directory(file, directory.start, f"{directory.entries} entries do not fit into it")
     data = file.read(directory.start, directory.size)
     listed: list[_Listed] = []
     at = 0
-    for _ in range(directory.count):
+    for _ in range(directory.entries):
         if at + _CENTRAL.size > len(data):
             raise _corrupt_directory(file, directory.start + at, "it ends within an entry")
         fields = _CENTRAL.unpack_from(data, at)

@@ -1,0 +1,119 @@
+"""What torch writes as a persistent id: which storage, of which type, with how many elements, and views of others.
+
+Not here: where the bytes of a storage lie, which every layout knows for itself.
+
+Format facts: `persistent_id` of torch/serialization.py in its releases. A storage is
+`("storage", class, key, location, elements)`, in the legacy stream with a sixth part that is None or
+`(view key, offset, elements)`; a class saved with its source is `("module", class, file, source)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from importer.dtypes import DType, dtype_of_storage_class
+from importer.errors import Location, MalformedPickleError, TensorError, UnsupportedError, shown
+from importer.storages import Storage
+from importer.unpickling import Global, PersistentId
+
+__all__ = ["StorageId", "check_length", "item_bytes", "parse_storage_id", "storage_dtype"]
+
+_UNTYPED = frozenset({"UntypedStorage", "_UntypedStorage"})
+_HOW = "The file is damaged or was made to mislead; get it anew from where it came."
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A storage that is a window into another one.
+
+    Attributes:
+        offset: elements before its first one.
+        numel: its elements.
+    """
+
+    offset: int
+    numel: int
+
+
+class StorageId(NamedTuple):
+    """A persistent id that names a storage.
+
+    Attributes:
+        dtype: element type, None for an untyped storage.
+        key: name of the storage; numbers of Python 2 as text.
+        numel: declared elements (bytes of an untyped storage).
+        view: the window meant, None for the whole storage.
+    """
+
+    dtype: DType | None
+    key: str
+    numel: int
+    view: View | None
+
+
+def parse_storage_id(pid: PersistentId, where: Location) -> StorageId | Global:
+    """Return what a persistent id of torch means; a class saved with its source is that class.
+
+    Raises:
+        MalformedPickleError: no form that torch writes.
+        UnsupportedError: a storage class without a type here.
+    """
+    match pid.value:
+        case ("storage", Global() as storage_class, str() | int() as key, _, int() as numel, *rest) if numel >= 0:
+            return StorageId(storage_dtype(storage_class, where), str(key), numel, _parse_view(rest, numel, where))
+        case ("module", Global() as module, *_):
+            return module
+        case _:
+            raise _malformed(f"the persistent id {shown(pid.value)} is none that torch writes", where)
+
+
+def storage_dtype(storage_class: Global, where: Location) -> DType | None:
+    """Return the element type of a storage class, None if it is untyped.
+
+    Raises:
+        UnsupportedError: no storage class that is known.
+    """
+    dtype = dtype_of_storage_class(storage_class.name)
+    known = storage_class.module.split(".")[0] == "torch" and (dtype is not None or storage_class.name in _UNTYPED)
+    if not known:
+        raise UnsupportedError(
+            f"storages of class {shown(storage_class)} are not known",
+            where=where,
+            how="If a torch release writes this class, report it; otherwise do not trust the file.",
+        )
+    return dtype
+
+
+def item_bytes(dtype: DType | None) -> int:
+    """Return the unit of a storage: bytes per element, 1 for an untyped one."""
+    return 1 if dtype is None else dtype.itemsize
+
+
+def check_length(storage: Storage, identity: StorageId) -> None:
+    """Check that a storage holds what its id declares.
+
+    Raises:
+        TensorError: it is shorter.
+    """
+    needed = identity.numel * item_bytes(identity.dtype)
+    if storage.nbytes < needed:
+        raise TensorError(
+            f"storage {shown(identity.key)} is declared with {needed} bytes but has {storage.nbytes}",
+            where=storage.where,
+            how="The file is damaged: download or copy it again.",
+        )
+
+
+def _parse_view(rest: list[object], numel: int, where: Location) -> View | None:
+    match rest:
+        case [] | [None]:
+            return None
+        case [(_, int() as offset, int() as view_numel)] if 0 <= offset <= offset + view_numel <= numel:
+            return View(offset, view_numel)
+        case _:
+            raise _malformed(f"the view {shown(rest)} does not fit into its storage of {numel} elements", where)
+
+
+def _malformed(what: str, where: Location) -> MalformedPickleError:
+    return MalformedPickleError(what, where=where, how=_HOW)

@@ -1,0 +1,150 @@
+"""The ZIP layouts of torch: `torch.save` since 1.6, its experiment in 1.4, and TorchScript archives.
+
+    <root>/data.pkl          the object
+    <root>/data/<key>        one record per storage           <root>/tensors/<key> in torch 1.4
+    <root>/byteorder         "little" or "big"; absent before torch 2.1
+    <root>/constants.pkl     in TorchScript archives only; their code is read by `torchscript`
+    <root>/model.json        instead of data.pkl in TorchScript archives before torch 1.3, read by `torchscript_json`
+
+Not here: the archive itself (`zip_archive`), and what the tree means (`importer.checkpoint`).
+"""
+
+from __future__ import annotations
+
+from importer.containers.base import PickleContainer, Resolved, StorageRecord, TableContainer
+from importer.containers.storage_ids import check_length, parse_storage_id
+from importer.containers.torchscript import read_script_classes
+from importer.containers.torchscript_json import read_json_archive
+from importer.containers.zip_archive import ZipArchive
+from importer.errors import CorruptContainerError, Location, MissingFileError, UnknownContainerError, shown
+from importer.limits import Limits
+from importer.storages import SourceFile
+from importer.unpickling import Global, PersistentId, unpickle
+
+__all__ = ["TorchArchive", "open_zip"]
+
+_SHOWN_NAMES = 4
+
+
+def open_zip(file: SourceFile, limits: Limits) -> PickleContainer | TableContainer:
+    """Open a ZIP archive that torch wrote.
+
+    Raises:
+        UnknownContainerError: a ZIP archive of another kind.
+        SourceError: damaged, contradictory or over a limit.
+    """
+    archive = ZipArchive(file, limits)
+    root = _find_root(archive, "data.pkl")
+    if root is None:
+        json_root = _find_root(archive, "model.json")
+        if json_root is None or f"{json_root}version" not in archive.entries:
+            raise _foreign_archive(archive)
+        return read_json_archive(archive, json_root, limits)
+    return TorchArchive(archive, root).open(limits)
+
+
+class TorchArchive:
+    """The records of one checkpoint in an archive, and the way from persistent ids to them."""
+
+    __slots__ = ("_archive", "_records", "_root", "_where")
+
+    def __init__(self, archive: ZipArchive, root: str) -> None:
+        """Look at `archive` below `root`, which is empty or ends in a slash."""
+        self._archive = archive
+        self._root = root
+        self._where = Location(path=archive.file.path, record=f"{root}data.pkl")
+        self._records: dict[tuple[str, int, object], StorageRecord] = {}
+
+    def open(self, limits: Limits) -> PickleContainer:
+        """Unpickle the object and say which layout this is."""
+        names = self._archive.entries
+        data = self._archive.read(f"{self._root}data.pkl", "max_pickle_bytes")
+        tree = unpickle(data, where=self._where, limits=limits)
+        scripted = f"{self._root}constants.pkl" in names
+        notes: tuple[str, ...] = ()
+        if self._archive.archive_start:
+            notes = (f"{self._archive.archive_start} bytes before the archive are ignored",)
+        return PickleContainer(
+            kind="torchscript" if scripted else "zip",
+            paths=(self._archive.file.path,),
+            tree=tree,
+            resolve=self.resolve,
+            big_endian=self._is_big_endian(),
+            script=read_script_classes(self._archive, self._root, tree.globals) if scripted else None,
+            notes=notes,
+        )
+
+    def resolve(self, pid: PersistentId) -> Resolved:
+        """Return the storage a persistent id names.
+
+        Raises:
+            MissingFileError: the archive has no record for it.
+            TensorError: the record is shorter than the id declares.
+            MalformedPickleError, UnsupportedError: as for `parse_storage_id`.
+        """
+        identity = parse_storage_id(pid, self._where)
+        if isinstance(identity, Global):
+            return identity
+        known = (identity.key, identity.numel, identity.dtype)
+        record = self._records.get(known)
+        if record is None:
+            storage = self._archive.storage(self._record_name(identity.key))
+            check_length(storage, identity)
+            record = self._records[known] = StorageRecord(storage, identity.dtype, identity.numel, identity.key)
+        return record
+
+    def _record_name(self, key: str) -> str:
+        for folder in ("data/", "tensors/"):
+            name = f"{self._root}{folder}{key}"
+            if name in self._archive.entries:
+                return name
+        raise MissingFileError(
+            f"record {shown(f'{self._root}data/{key}')} does not exist in the archive",
+            where=self._where,
+            how="The file is incomplete: download or copy it again.",
+        )
+
+    def _is_big_endian(self) -> bool:
+        name = f"{self._root}byteorder"
+        if name not in self._archive.entries:
+            return False
+        order = self._archive.read(name, "max_text_record_bytes").strip()
+        if order not in {b"little", b"big"}:
+            raise CorruptContainerError(
+                f"record {shown(name)} holds {shown(order)} instead of 'little' or 'big'",
+                where=Location(path=self._archive.file.path, record=name),
+                how="Download or copy the file again.",
+            )
+        return order == b"big"
+
+
+def _find_root(archive: ZipArchive, record: str) -> str | None:
+    """Return the folder (empty or ending in a slash) in which `record` lies least deep, None if there is none.
+
+    Raises:
+        CorruptContainerError: two folders at the same depth have one.
+    """
+    roots = [name[: -len(record)] for name in archive.entries if name == record or name.endswith(f"/{record}")]
+    roots.sort(key=lambda root: (root.count("/"), root))
+    if len(roots) > 1 and roots[0].count("/") == roots[1].count("/"):
+        raise CorruptContainerError(
+            f"the archive holds more than one checkpoint: {shown(roots[0])} and {shown(roots[1])}",
+            where=Location(path=archive.file.path),
+            how="Unpack it and zip each folder by itself.",
+        )
+    return roots[0] if roots else None
+
+
+def _foreign_archive(archive: ZipArchive) -> UnknownContainerError:
+    names = list(archive.entries)
+    what = "a ZIP archive without a data.pkl, so no torch checkpoint"
+    how = "If the checkpoint is one of the files in it, unpack the archive and pass that file."
+    if names and all(name.endswith(".npy") for name in names):
+        what, how = "a numpy archive (.npz)", "Save the arrays as .safetensors."
+    elif any(name.endswith((".weights.h5", "keras_metadata.pb")) for name in names):
+        what, how = "a Keras model", "Save the weights as .safetensors."
+    listed = ", ".join(shown(name) for name in names[:_SHOWN_NAMES]) or "nothing"
+    more = f" and {len(names) - _SHOWN_NAMES} more" if len(names) > _SHOWN_NAMES else ""
+    return UnknownContainerError(
+        f"this is {what}; it holds {listed}{more}", where=Location(path=archive.file.path), how=how
+    )

@@ -1,0 +1,155 @@
+"""TorchScript archives before torch 1.3: `model.json` describes the modules, `tensors/<n>` holds the storages.
+
+The JSON text is a protocol buffer message in its JSON spelling: names in camel case, 64-bit numbers as text, fields that
+are 0 or empty left out. It says itself which tensors are parameters and which buffers, so the names come out here. Not
+here: the later archives (`torchscript`).
+
+Format facts: caffe2/proto/torch.proto and torch/csrc/jit/serialization/import_legacy.cpp; the type numbers are those of
+caffe2.proto's `TensorProto.DataType`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from importer.arrays import Array, strided
+from importer.containers.base import TableContainer
+from importer.containers.files import parse_json_object
+from importer.containers.zip_archive import ZipArchive
+from importer.dtypes import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, DType
+from importer.errors import CorruptContainerError, LimitError, Location, MissingFileError, UnsupportedError, shown
+from importer.limits import Limits
+
+__all__ = ["read_json_archive"]
+
+_TYPES: Mapping[str, DType] = {
+    "FLOAT": F32, "INT32": I32, "BYTE": U8, "BOOL": BOOL, "UINT8": U8, "INT8": I8, "UINT16": U16, "INT16": I16,
+    "INT64": I64, "FLOAT16": F16, "DOUBLE": F64,
+}  # fmt: skip
+
+_Object = Mapping[str, object]
+
+_DIGITS_64 = len(str(-(1 << 63)))
+
+
+def read_json_archive(archive: ZipArchive, root: str, limits: Limits) -> TableContainer:
+    """Return the parameters and buffers under the names `state_dict()` gives: own parameters, own buffers, children.
+
+    Raises:
+        CorruptContainerError: the description does not hold together.
+        MissingFileError: a storage is not in the archive.
+        UnsupportedError: a quantized tensor, or a type without counterpart.
+        TensorError: a tensor reaches outside of its storage.
+        LimitError: modules nested deeper than `max_nesting`.
+    """
+    record = f"{root}model.json"
+    where = Location(path=archive.file.path, record=record)
+    model = parse_json_object(archive.read(record, "max_text_record_bytes"), where)
+    table = _Reader(archive, root, where, limits)
+    tensors = table.messages(model, "tensors")
+    named: dict[str, Array] = {}
+    for name, index in table.parameters(table.message(model, "mainModule")):
+        if not 0 <= index < len(tensors) or name in named:
+            raise table.corrupt(f"the tensor {shown(name)} is missing or there twice")
+        named[name] = table.array(tensors[index])
+    return TableContainer(kind="torchscript", paths=(archive.file.path,), arrays=named)
+
+
+class _Reader:
+    """Typed access to the description, with one wording for everything that does not hold together."""
+
+    __slots__ = ("_archive", "_limits", "_root", "_where")
+
+    def __init__(self, archive: ZipArchive, root: str, where: Location, limits: Limits) -> None:
+        self._archive = archive
+        self._root = root
+        self._where = where
+        self._limits = limits
+
+    def parameters(self, module: _Object) -> Iterator[tuple[str, int]]:
+        """Yield full name and tensor number of every parameter and buffer, without recursion."""
+        pending: list[tuple[str, int, _Object]] = [("", 0, module)]
+        while pending:
+            prefix, depth, module = pending.pop()
+            if depth > self._limits.max_nesting:
+                raise LimitError(
+                    "modules are nested too deeply",
+                    limit="max_nesting",
+                    allowed=self._limits.max_nesting,
+                    actual=depth,
+                    where=self._where,
+                    how="Do not trust this file.",
+                )
+            own = sorted(self.messages(module, "parameters"), key=lambda entry: bool(entry.get("isBuffer")))
+            for entry in own:
+                yield prefix + self.text(entry, "name"), self.number(entry, "tensorId")
+            children = reversed(self.messages(module, "submodules"))
+            pending += [(f"{prefix}{self.text(child, 'name')}.", depth + 1, child) for child in children]
+
+    def array(self, tensor: _Object) -> Array:
+        """Return one tensor of the table as a view of its record."""
+        kind = tensor.get("dataType")
+        dtype = _TYPES.get(str(kind))
+        if dtype is None or tensor.get("isQuantized"):
+            raise UnsupportedError(
+                f"a tensor of type {shown(kind)} cannot be read",
+                where=self._where,
+                how="Save it again as plain floats.",
+            )
+        record = self._root + self.text(self.message(tensor, "data"), "key")
+        if record not in self._archive.entries:
+            raise MissingFileError(
+                f"record {shown(record)} does not exist in the archive",
+                where=self._where,
+                how="The file is incomplete: download or copy it again.",
+            )
+        storage = self._archive.storage(record)
+        shape, strides = self.numbers(tensor, "dims"), self.numbers(tensor, "strides")
+        return strided(storage, dtype, shape, strides, self.number(tensor, "offset"))
+
+    def message(self, parent: _Object, key: str) -> _Object:
+        """Return an object in a field; an absent one is empty."""
+        value = parent.get(key, {})
+        if not isinstance(value, dict):
+            raise self.corrupt(f"{shown(key)} is no object")
+        return value
+
+    def messages(self, parent: _Object, key: str) -> Sequence[_Object]:
+        """Return the objects of a repeated field; an absent one is empty."""
+        value = parent.get(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self.corrupt(f"{shown(key)} is no list of objects")
+        return value
+
+    def text(self, parent: _Object, key: str) -> str:
+        """Return a text field."""
+        value = parent.get(key, "")
+        if not isinstance(value, str):
+            raise self.corrupt(f"{shown(key)} is no text")
+        return value
+
+    def number(self, parent: _Object, key: str) -> int:
+        """Return a number field; 0 where it is absent."""
+        return self._number(parent.get(key, 0), key)
+
+    def numbers(self, parent: _Object, key: str) -> tuple[int, ...]:
+        """Return the numbers of a repeated field; an absent one is empty."""
+        value = parent.get(key, [])
+        if not isinstance(value, list):
+            raise self.corrupt(f"{shown(key)} is no list of numbers")
+        return tuple(self._number(item, key) for item in value)
+
+    def corrupt(self, what: str) -> CorruptContainerError:
+        """Return the error for a description that does not hold together."""
+        return CorruptContainerError(
+            f"the description of the model is damaged: {what}",
+            where=self._where,
+            how="Download or copy the file again.",
+        )
+
+    def _number(self, value: object, key: str) -> int:
+        if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= _DIGITS_64:
+            return int(value)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return value
+        raise self.corrupt(f"{shown(key)} is no number")
