@@ -1,11 +1,10 @@
 """Module types both ways: torch's parameter names and layouts to Burn's, and back.
 
-`LAYERS` holds every kind; `claim` sorts names below modules; a kind's `to_burn` and `to_torch` do the work.
+`LAYERS` holds every kind; a kind's `to_burn` and `to_torch` take one module's parameters across. Not here: which
+parameters belong to which module (`importer.plan.modules`), and casts (`importer.plan.casting`).
 """
 
-from importer.adapters.casts import CastRule, cast_floats, chained, half_precision
-from importer.adapters.claims import Claims, claim
-from importer.adapters.classes import TypedLayer, layer_of_class, refusal_of_class
+from importer.adapters.classes import RefusedLayer, TypedLayer, layer_of_class
 from importer.adapters.model import (
     Adapted,
     Args,
@@ -28,20 +27,14 @@ __all__ = [
     "ArgValue",
     "Args",
     "Argument",
-    "CastRule",
-    "Claims",
     "Dropped",
     "Fault",
     "LayerKind",
     "Piece",
+    "RefusedLayer",
     "Shapes",
     "TypedLayer",
-    "cast_floats",
-    "chained",
-    "claim",
-    "half_precision",
     "layer_kind",
     "layer_of_class",
-    "refusal_of_class",
     "suggest_types",
 ]

@@ -11,10 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from importer.adapters.model import Args, LayerKind
+from importer.adapters.model import Adapted, Args, Fault, LayerKind, Shapes
 from importer.adapters.table import LAYERS
+from importer.arrays import Array
 
-__all__ = ["TypedLayer", "layer_of_class", "refusal_of_class"]
+__all__ = ["RefusedLayer", "TypedLayer", "layer_of_class"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,12 +79,36 @@ _LIBRARIES = {
     "timm": {"BatchNormAct2d": "BatchNorm", "LayerNorm2d": "LayerNorm", "RmsNorm": "RmsNorm"},
 }
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedLayer(LayerKind):
+    """A module that Burn cannot hold: every parameter is a fault that says why, and what to do instead."""
+
+    why: str
+    how: str
+
+    def burn_params(self, args: Args) -> Shapes:
+        """Return nothing: there is no such module."""
+        del args
+        return ()
+
+    def to_burn(self, params: Mapping[str, Array], args: Args) -> Adapted:
+        """Refuse every parameter."""
+        del args
+        return Adapted(faults=tuple(Fault(leaf, f"{self.name}: {self.why}", self.how) for leaf in params))
+
+    def to_torch(self, params: Mapping[str, Array], args: Args) -> Adapted:
+        """Refuse every parameter."""
+        return self.to_burn(params, args)
+
+
 _NO_MODULE = "Burn has no such layer"
 _REFUSED = {
-    "Bilinear": f"{_NO_MODULE}: compute it from a Param in your own module",
-    "AdaptiveLogSoftmaxWithLoss": f"{_NO_MODULE}: its cluster and tail Linears have no common home",
+    "Bilinear": (_NO_MODULE, "Hold its weight in a Param of a module of your own and give it that type."),
+    "AdaptiveLogSoftmaxWithLoss": (_NO_MODULE, "Give types to its head and tail Linears one by one."),
 }
-_ZERO_CENTRED = "its weight is stored minus one: use a recipe with the step `map: '1 + x'`"
+_ZERO_CENTRED = ("its weight is stored minus one", "Use a recipe with the step `map: '1 + x'` for it.")
+_ZERO_CENTRED_FAMILIES = ("Gemma", "Qwen3Next")
 
 _BY_ATTRIBUTES = (
     ({"in_features", "out_features"}, "Linear"),
@@ -96,7 +121,7 @@ _CONVOLUTION = {"in_channels", "out_channels", "kernel_size", "transposed", "out
 
 
 def layer_of_class(class_name: str, attributes: Mapping[str, object] | None = None) -> TypedLayer | None:
-    """Return the layer that a module of this class is, or None when that is not certain.
+    """Return the layer that a module of this class is (a `RefusedLayer` if Burn has none), or None when not certain.
 
     Args:
         class_name: qualified as in the pickle; a bare name is taken for torch's own.
@@ -104,26 +129,28 @@ def layer_of_class(class_name: str, attributes: Mapping[str, object] | None = No
             leaves open, and tell what a user's subclass of a torch layer is.
     """
     known = attributes or {}
+    refused = _refusal(class_name)
+    if refused is not None:
+        return TypedLayer(refused, {})
     module, _, name = class_name.rpartition(".")
-    if refusal_of_class(class_name) is not None:
-        return None
-    if module in ("", "torch.nn") or module.startswith("torch.nn.modules."):
+    library = module.partition(".")[0]
+    if _is_torch(module):
         kind = _TORCH.get(name)
-    elif module.partition(".")[0] in _LIBRARIES:
-        kind = _LIBRARIES[module.partition(".")[0]].get(name) or _kind_by_attributes(known)
     else:
-        kind = _kind_by_attributes(known)
+        kind = _LIBRARIES.get(library, {}).get(name) or _kind_by_attributes(known)
     return None if kind is None else _with_options(kind, known)
 
 
-def refusal_of_class(class_name: str) -> str | None:
-    """Return why Burn cannot hold modules of this class, or None when nothing is known against it."""
+def _is_torch(module: str) -> bool:
+    return module in ("", "torch.nn") or module.startswith("torch.nn.modules.")
+
+
+def _refusal(class_name: str) -> RefusedLayer | None:
     module, _, name = class_name.rpartition(".")
-    if module == "" or module.startswith("torch.nn"):
-        return _REFUSED.get(name)
-    if module.startswith("transformers.") and name.endswith("RMSNorm") and name.startswith(("Gemma", "Qwen3Next")):
-        return _ZERO_CENTRED
-    return None
+    reasons = _REFUSED.get(name) if _is_torch(module) else None
+    if module.startswith("transformers.") and name.endswith("RMSNorm") and name.startswith(_ZERO_CENTRED_FAMILIES):
+        reasons = _ZERO_CENTRED
+    return None if reasons is None else RefusedLayer(name=name, why=reasons[0], how=reasons[1])
 
 
 def _kind_by_attributes(attributes: Mapping[str, object]) -> str | None:

@@ -43,26 +43,28 @@ def fused(params: Mapping[str, Array], out_axis: int) -> tuple[dict[str, Part], 
         All leaves, each with its sources, in the order given (a fused weight stands where its first factor stood);
         and a fault per parametrization that is neither of the two, or whose factors do not fit.
     """
-    hooks = {_as_hook(name): name for name in params}
-    parts: dict[str, Part] = {}
+    hooks: dict[str, str] = {}
     faults: list[Fault] = []
     for name in params:
         match = _PARAMETRIZED.match(name)
         if match is not None and match["rest"] not in _HOOK_SPELLING:
             faults.append(_unknown_parametrization(name))
-    done: set[str] = {fault.leaf for fault in faults}
+        elif hooks.setdefault(_as_hook(name), name) != name:
+            faults.append(_twice(name, hooks[_as_hook(name)]))
+    parts: dict[str, Part] = {}
+    done: set[str] = set()
     for hook, name in hooks.items():
-        if name in done:
-            continue
         base, factors = _factors(hook, hooks)
         if not factors:
             parts[hook] = Part(params[name], (name,))
-            continue
-        done.update(factors)
-        try:
-            parts[base] = _fuse([params[factor] for factor in factors], factors, out_axis)
-        except TensorError as error:
-            faults.append(Fault(base, f"the factors of {shown(base)} do not fit: {error.what}", "Check the file."))
+        elif base in hooks:
+            faults.append(_twice(name, hooks[base]))
+        elif base not in done:
+            done.add(base)
+            try:
+                parts[base] = _fuse([params[factor] for factor in factors], factors, out_axis)
+            except TensorError as error:
+                faults.append(Fault(name, f"the factors of {shown(base)} do not fit: {error.what}", "Check the file."))
     return parts, faults
 
 
@@ -90,6 +92,10 @@ def _fuse(arrays: list[Array], names: tuple[str, ...], out_axis: int) -> Part:
         return Part(spectral_norm(weight, u, v, out_axis), names, "spectral norm fused")
     g, v = arrays
     return Part(weight_norm(g, v), names, "weight norm fused")
+
+
+def _twice(name: str, other: str) -> Fault:
+    return Fault(name, f"{shown(name)} and {shown(other)} give the same weight", "Drop one of them in the recipe.")
 
 
 def _unknown_parametrization(name: str) -> Fault:

@@ -7,7 +7,7 @@ Heuristics: burn-spec 7.5 and recipes.md C.3, "Without a template".
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 __all__ = ["suggest_types"]
 
@@ -19,12 +19,11 @@ _GATES = {4: "Lstm", 3: "Gru", 1: "Rnn"}
 Leaves = Mapping[str, tuple[int, ...]]
 
 
-def suggest_types(shapes: Mapping[str, tuple[int, ...]], paths: Iterable[str] | None = None) -> tuple[str, ...]:
+def suggest_types(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
     r"""Return YAML lines for the `types` section, most specific first, modules of one shape of name together.
 
     Args:
-        shapes: every parameter's name and shape.
-        paths: modules to suggest for; None for all.
+        shapes: name and shape of every parameter whose module is in question.
 
     Returns:
         Lines such as `  - ['^layers\.\d+\.fc$', Linear]`; a guess that the shapes do not bear out ends in a comment.
@@ -33,9 +32,8 @@ def suggest_types(shapes: Mapping[str, tuple[int, ...]], paths: Iterable[str] | 
     for name, shape in shapes.items():
         path, _, leaf = name.rpartition(".")
         modules.setdefault(path, {})[leaf] = shape
-    wanted = modules if paths is None else {path: modules[path] for path in paths if path in modules}
     lines: dict[str, None] = {}
-    for path, leaves in wanted.items():
+    for path, leaves in modules.items():
         kind, doubt = _guess(path, leaves)
         if kind:
             comment = f"   # {doubt}" if doubt else ""
