@@ -5,12 +5,13 @@
 
 from importer.unpickling.machine import collection_paused, unpickle
 from importer.unpickling.opcodes import OPCODES, Buffer, Instruction, Opcode, disassemble
-from importer.unpickling.values import Call, Global, PersistentId, Unpickled
+from importer.unpickling.values import Call, Callee, Global, PersistentId, Unpickled
 
 __all__ = [
     "OPCODES",
     "Buffer",
     "Call",
+    "Callee",
     "Global",
     "Instruction",
     "Opcode",

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 from importer.errors import LimitError, Location, MalformedPickleError, UnsupportedError, shown
 from importer.limits import Limits
-from importer.unpickling.values import Call, Global, PersistentId
+from importer.unpickling.values import Call, Callee, Global, PersistentId
 
 __all__ = ["ACTIONS", "Action", "State"]
 
@@ -64,7 +64,7 @@ class State:
         self.below: list[list[Any]] = []
         self.memo: dict[int, Any] = {}
         self.globals: dict[tuple[str, str], Global] = {}
-        self.called: dict[int, object] = {}
+        self.called: dict[int, Callee] = {}
         self.persistent_ids: list[PersistentId] = []
         self.composite_keys = 0
         self.at = 0
@@ -107,16 +107,16 @@ class State:
             node = self.globals[module, name] = Global(module, name)
         return node
 
-    def check_call(self, target: object, args: object) -> None:
-        """Refuse to call what is neither a global nor the result of a call, and arguments that are no tuple."""
-        if not isinstance(target, Global | Call):
+    def _check_call(self, target: object, args: object) -> None:
+        """Refuse to call what no file can make callable, and arguments that are no tuple."""
+        if not isinstance(target, Global | Call | PersistentId):
             raise self.malformed(f"a {_kind(target)} cannot be called")
         if type(args) is not tuple:
             raise self.malformed(f"the arguments of a call are a {_kind(args)}, not a tuple")
 
     def call(self, target: Any, args: Any, kwargs: dict[object, object] | None = None) -> Call:
         """Return an inert call, and note what would be called."""
-        self.check_call(target, args)
+        self._check_call(target, args)
         self.called[id(target)] = target
         return Call(target, args, kwargs)
 
@@ -498,6 +498,7 @@ ACTIONS: dict[str, Action] = {
     "STACK_GLOBAL": _stack_global,
     "INST": _inst,
     "OBJ": _obj,
+    "REDUCE": _new,
     "NEWOBJ": _new,
     "NEWOBJ_EX": _new_with_keywords,
     "BUILD": _build,

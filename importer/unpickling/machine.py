@@ -65,8 +65,13 @@ def unpickle(data: Buffer, *, where: Location, limits: Limits = DEFAULT_LIMITS, 
         raise state.limit(
             "the pickle is too long", limit="max_pickle_bytes", allowed=allowed, actual=len(data)
         ) from None
-    called = frozenset(node for node in state.called.values() if isinstance(node, Global))
-    return Unpickled(state.stack[-1], end, tuple(state.globals.values()), called, tuple(state.persistent_ids))
+    return Unpickled(
+        state.stack[-1],
+        end,
+        tuple(state.globals.values()),
+        tuple(state.called.values()),
+        tuple(state.persistent_ids),
+    )
 
 
 @contextmanager
@@ -116,12 +121,9 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
                 items = tuple(stack)
                 stack = below.pop()
                 stack.append(items)
-            elif code == _REDUCE:
+            elif code == _REDUCE and type(stack[-1]) is tuple and type(stack[-2]) is Global:
                 args = stack.pop()
                 target = stack[-1]
-                if type(args) is not tuple or type(target) is not Global:
-                    state.at, state.name = position - 1, "REDUCE"
-                    state.check_call(target, args)
                 called[id(target)] = target
                 stack[-1] = Call(target, args)
             elif code == _TUPLE1:

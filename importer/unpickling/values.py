@@ -6,8 +6,9 @@ Not here: how they come about (`importer.unpickling.machine`), and what any of t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeAlias
 
-__all__ = ["Call", "Global", "PersistentId", "Unpickled"]
+__all__ = ["Call", "Callee", "Global", "PersistentId", "Unpickled"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ class Call:
     once the pickle is read.
 
     Attributes:
-        callable: what would be called: a `Global`, or a `Call` whose result would be called.
+        callable: what would be called: a `Global`, the result of a `Call`, or a `PersistentId` (torch's old stream keeps
+            module classes, with their source, as persistent ids).
         args: positional arguments.
         kwargs: keyword arguments of `NEWOBJ_EX`, else None.
         state: what `BUILD` would hand to `__setstate__`, or None.
@@ -38,9 +40,7 @@ class Call:
 
     __slots__ = ("args", "callable", "elements", "entries", "kwargs", "state")
 
-    def __init__(
-        self, callable_: Global | Call, args: tuple[object, ...], kwargs: dict[object, object] | None = None
-    ) -> None:
+    def __init__(self, callable_: Callee, args: tuple[object, ...], kwargs: dict[object, object] | None = None) -> None:
         self.callable = callable_
         self.args = args
         self.kwargs = kwargs
@@ -49,7 +49,7 @@ class Call:
         self.entries: dict[object, object] | None = None
 
     def __repr__(self) -> str:
-        return f"<Call {self.callable if isinstance(self.callable, Global) else 'of a call'}>"
+        return f"<Call of {self.callable if isinstance(self.callable, Global) else type(self.callable).__name__}>"
 
 
 @dataclass(slots=True, eq=False)
@@ -57,6 +57,10 @@ class PersistentId:
     """Something that lies outside the pickle; for torch a storage, `("storage", class, key, location, elements)`."""
 
     value: object
+
+
+Callee: TypeAlias = Global | Call | PersistentId
+"""What a pickle can call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +71,12 @@ class Unpickled:
         value: the object; shared parts are shared, cycles are cycles.
         end: offset of the first byte after `STOP`.
         globals: every class and function named, each once, in order of appearance - also where nothing keeps it.
-        called: those that would be called.
+        called: what would be called, each once, in the order of the first call.
         persistent_ids: every reference to the outside, in order, repetitions included.
     """
 
     value: object
     end: int
     globals: tuple[Global, ...]
-    called: frozenset[Global]
+    called: tuple[Callee, ...]
     persistent_ids: tuple[PersistentId, ...]
