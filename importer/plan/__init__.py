@@ -1,0 +1,20 @@
+"""Every output tensor with its expression and history, and every name that does not reach the output: no I/O."""
+
+from importer.plan.adapting import AdapterChoice
+from importer.plan.building import PlanOptions, build_plan, weights_below
+from importer.plan.casting import DTypeChoice
+from importer.plan.model import Fault, Missing, Plan, Skipped, Step, Unused
+
+__all__ = [
+    "AdapterChoice",
+    "DTypeChoice",
+    "Fault",
+    "Missing",
+    "Plan",
+    "PlanOptions",
+    "Skipped",
+    "Step",
+    "Unused",
+    "build_plan",
+    "weights_below",
+]

@@ -1,0 +1,125 @@
+"""Layout changes: the entries of a recipe become output tensors, module by module, each with the type that decided.
+
+Not here: what a layer kind does (`importer.adapters`), and where types come from (`importer.plan.modules`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+
+from importer.adapters import Adapted, Piece, suggest_types
+from importer.checkpoint import Checkpoint
+from importer.errors import DecisionNeededError, Location
+from importer.plan.model import Fault, Skipped, Step, Unused
+from importer.plan.modules import Grouping, ModuleGroup, group_by_classes, group_by_template, group_by_types
+from importer.recipes import Entry, Remapped, TrailStep
+
+__all__ = ["AdaptedSteps", "AdapterChoice", "adapt"]
+
+_SHOWN_PATHS = 5
+
+
+class AdapterChoice(str, Enum):
+    """Which way layouts change."""
+
+    NONE = "none"
+    BURN = "burn"
+    TORCH = "torch"
+
+
+@dataclass(slots=True)
+class AdaptedSteps:
+    """What came out of all modules; filled while they are taken across one by one."""
+
+    steps: list[Step] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    unused: list[Unused] = field(default_factory=list)
+    errors: list[Fault] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> AdaptedSteps:
+    """Take every module across, in source order.
+
+    Raises:
+        DecisionNeededError: tensors whose layout depends on a type that nothing tells.
+    """
+    outcome = AdaptedSteps()
+    if choice is AdapterChoice.NONE:
+        outcome.steps += [Step(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in remapped.entries]
+        return outcome
+    grouping = _grouping(checkpoint, remapped)
+    if remapped.template is not None:
+        # The template declares every module of the target: what lies in none of them is not asked for.
+        outcome.unused += [_unused(entry) for entry in grouping.rest]
+    else:
+        _require_decided(checkpoint, grouping.undecided)
+        outcome.steps += [Step(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in grouping.rest]
+    for group in grouping.groups:
+        params = {leaf: entry.array for leaf, entry in group.entries.items()}
+        across = group.kind.to_burn if choice is AdapterChoice.BURN else group.kind.to_torch
+        _collect(group, across(params, group.args), outcome)
+    position = {source: number for number, entry in enumerate(remapped.entries) for source in entry.sources}
+    outcome.steps.sort(key=lambda step: position[step.sources[0]] if step.sources else len(position))
+    return outcome
+
+
+def _grouping(checkpoint: Checkpoint, remapped: Remapped) -> Grouping:
+    """Return the entries by module, typed by what speaks most explicitly: template, `types`, then saved classes."""
+    if remapped.template is not None:
+        return group_by_template(remapped.entries, remapped.template)
+    by_types = group_by_types(remapped.entries, remapped.types)
+    by_classes = group_by_classes(by_types.rest, checkpoint.modules)
+    return Grouping((*by_types.groups, *by_classes.groups), by_classes.rest)
+
+
+def _unused(entry: Entry) -> Unused:
+    return Unused(entry.name, entry.sources, entry.array.dtype, entry.array.shape, "the template has no such module")
+
+
+def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry]) -> None:
+    """Stop if a type is needed and not known, with the lines to add."""
+    if not undecided:
+        return
+    paths = list(dict.fromkeys(entry.name.rpartition(".")[0] for entry in undecided))
+    listed = ", ".join(paths[:_SHOWN_PATHS]) + (
+        f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
+    )
+    lines = suggest_types({entry.name: entry.array.shape for entry in undecided})
+    raise DecisionNeededError(
+        f"the module type of {len(paths)} paths is not known, and their layout depends on it: {listed}",
+        where=Location(path=checkpoint.paths[0]),
+        how="Check these suggestions (made from names and shapes, so they may be wrong), add them to your recipe and pass "
+        "it with --recipe FILE; or copy layouts as they are with --recipe none.",
+        lines=lines,
+    )
+
+
+def _collect(group: ModuleGroup, adapted: Adapted, outcome: AdaptedSteps) -> None:
+    """Turn what one module gave into steps, skips, errors and notes."""
+    outcome.steps += [_step(group, piece) for piece in adapted.pieces]
+    outcome.notes += [f"{_joined(group.path, piece.name)}: {piece.note}" for piece in adapted.pieces if piece.note]
+    for dropped in adapted.dropped:
+        rule = f"{group.rule}: {dropped.reason}"
+        outcome.skipped += [Skipped(source, rule) for source in group.entries[dropped.leaf].sources]
+    for fault in adapted.faults:
+        entry = group.entries.get(fault.leaf)
+        name = entry.name if entry is not None else group.path
+        outcome.errors.append(Fault(name, f"{group.rule}: {fault.what}", fault.how, entry.sources if entry else ()))
+
+
+def _step(group: ModuleGroup, piece: Piece) -> Step:
+    """Return the output tensor for one parameter, with the histories of everything it was made from."""
+    entries = [group.entries[leaf] for leaf in piece.sources]
+    name = _joined(group.path, piece.name)
+    trail = list(dict.fromkeys(step for entry in entries for step in entry.trail))
+    if len(entries) != 1 or entries[0].name != name or entries[0].array is not piece.array:
+        trail.append(TrailStep(group.rule, entries[0].name if entries else "", name))
+    sources = tuple(dict.fromkeys(source for entry in entries for source in entry.sources))
+    return Step(name=name, array=piece.array, sources=sources, trail=tuple(trail), layer=piece.layer or None)
+
+
+def _joined(path: str, leaf: str) -> str:
+    return f"{path}.{leaf}" if path and leaf else path or leaf

@@ -1,0 +1,206 @@
+"""From an opened checkpoint and a recipe to a plan: the order of the stages, and where each verdict comes from.
+
+    select the root ─► recipe ─► types and adapters ─► casts ─► check against the target ─► order and ids
+
+Not here: the stages themselves - names (`importer.recipes`), layouts (`importer.adapters`, `plan.adapting`), element types
+(`plan.casting`), declarations (`plan.expected`). No byte of any tensor is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from importer.checkpoint import Checkpoint, Tensor
+from importer.plan.adapting import AdapterChoice, adapt
+from importer.plan.casting import DTypeChoice, cast_steps
+from importer.plan.expected import Expected, check, expected_of_skeleton, expected_of_template
+from importer.plan.ids import stable_ids
+from importer.plan.model import Fault, Missing, Plan, Skipped, Step
+from importer.recipes import Entry, Pattern, Recipe, Remapped, apply_recipe
+
+__all__ = ["PlanOptions", "build_plan", "weights_below"]
+
+_TIED_NOTES = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanOptions:
+    """What the caller decided.
+
+    Attributes:
+        recipe: the recipe to apply, or None to keep names.
+        adapter: layout change.
+        skeleton: a file saved from the fresh Burn model; the output then holds what it names and nothing else.
+        dtype: cast of every float; None leaves it to the recipe.
+        stable_ids: whether parameters without an id from the skeleton get one derived from their name.
+        only: pattern that output names must match; None for all.
+    """
+
+    recipe: Recipe | None = None
+    adapter: AdapterChoice = AdapterChoice.BURN
+    skeleton: Checkpoint | None = None
+    dtype: DTypeChoice | None = None
+    stable_ids: bool = False
+    only: Pattern | None = None
+
+
+def weights_below(checkpoint: Checkpoint) -> dict[str, Tensor]:
+    """Return the tensors and numpy arrays below the checkpoint's root, by their names relative to it."""
+    everything = {**checkpoint.tensors, **checkpoint.arrays}
+    if not checkpoint.root:
+        return everything
+    prefix = f"{checkpoint.root}."
+    return {name[len(prefix) :]: tensor for name, tensor in everything.items() if name.startswith(prefix)}
+
+
+def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
+    """Decide the whole conversion.
+
+    Raises:
+        DecisionNeededError: a type is needed and not known; carries the `types:` lines to add.
+        RecipeError: the recipe does not fit the config.
+    """
+    weights = weights_below(checkpoint)
+    remapped = _remap(checkpoint, weights, options.recipe)
+    adapted = adapt(checkpoint, remapped, options.adapter)
+    steps = cast_steps(adapted.steps, options.dtype, remapped.dtype)
+    errors = [*_recipe_faults(remapped), *_unreadable(checkpoint, options.recipe), *adapted.errors]
+    steps, collisions = _without_collisions(steps)
+    errors += collisions
+    steps, filtered = _filtered(steps, options.only)
+    unused = list(adapted.unused)
+    expected = _expected(remapped, options)
+    missing: tuple[Missing, ...] = ()
+    if expected is not None:
+        expected = _filtered_expected(expected, options.only)
+        checked = check(steps, expected, frozenset(error.name for error in errors))
+        steps, missing = checked.steps, checked.missing
+        unused += checked.unused
+        errors += checked.errors
+    return Plan(
+        steps=_with_ids(steps, expected, stable=options.stable_ids),
+        skipped=(*_outside(checkpoint), *_skipped(checkpoint, remapped), *adapted.skipped, *filtered),
+        missing=missing,
+        unused=tuple(unused),
+        errors=tuple(errors),
+        notes=(*remapped.warnings, *adapted.notes, *_tied(checkpoint, steps)),
+        idle_rules=tuple(map(str, remapped.idle_rules)),
+        target=None if expected is None else expected.origin,
+    )
+
+
+def _remap(checkpoint: Checkpoint, weights: Mapping[str, Tensor], recipe: Recipe | None) -> Remapped:
+    """Apply the recipe, or keep every name, and give sources the full names they have in the file."""
+    if recipe is None:
+        remapped = Remapped(entries=tuple(Entry(name, t.array, (name,)) for name, t in weights.items()))
+    else:
+        remapped = apply_recipe(recipe, weights, checkpoint.config)
+    if not checkpoint.root:
+        return remapped
+    entries = tuple(
+        replace(entry, sources=tuple(f"{checkpoint.root}.{source}" for source in entry.sources))
+        for entry in remapped.entries
+    )
+    return replace(remapped, entries=entries)
+
+
+def _recipe_faults(remapped: Remapped) -> Iterator[Fault]:
+    for fault in remapped.faults:
+        yield Fault(fault.name, f"{fault.rule}: {fault.what}" if fault.rule else fault.what, fault.how)
+
+
+def _unreadable(checkpoint: Checkpoint, recipe: Recipe | None) -> Iterator[Fault]:
+    """Yield the entries below the root that are no dense tensors, unless the recipe drops them."""
+    prefix = f"{checkpoint.root}." if checkpoint.root else ""
+    for entry in checkpoint.unsupported:
+        relative = entry.name[len(prefix) :]
+        dropped = recipe is not None and any(rule.pattern.search(relative) for rule in recipe.drop)
+        if entry.name.startswith(prefix) and not dropped:
+            how = "Drop it in the recipe, or save the checkpoint with dense values."
+            yield Fault(entry.name, f"{entry.kind} tensor: {entry.reason}", how, (entry.name,))
+
+
+def _without_collisions(steps: Sequence[Step]) -> tuple[tuple[Step, ...], list[Fault]]:
+    """Keep steps with unique names; two modules that give one name are an error, whichever came first."""
+    by_name: dict[str, Step] = {}
+    faults: dict[str, Fault] = {}
+    for step in steps:
+        other = by_name.setdefault(step.name, step)
+        if other is not step:
+            message = f"made twice: from {', '.join(other.sources)} and from {', '.join(step.sources)}"
+            how = "Rename or drop one of them in the recipe."
+            faults[step.name] = Fault(step.name, message, how, (*other.sources, *step.sources))
+    return tuple(step for step in by_name.values() if step.name not in faults), list(faults.values())
+
+
+def _filtered(steps: Sequence[Step], only: Pattern | None) -> tuple[tuple[Step, ...], list[Skipped]]:
+    if only is None:
+        return tuple(steps), []
+    kept = tuple(step for step in steps if only.search(step.name))
+    names = {step.name for step in kept}
+    dropped = [
+        Skipped(source, f"option --only '{only.text}'")
+        for step in steps
+        if step.name not in names
+        for source in step.sources
+    ]
+    return kept, dropped
+
+
+def _expected(remapped: Remapped, options: PlanOptions) -> Expected | None:
+    """Return what the output must hold: the skeleton if there is one, else the template if the adapter aims at it."""
+    if options.skeleton is not None:
+        return expected_of_skeleton(options.skeleton)
+    if remapped.template is not None and options.recipe is not None and options.adapter is AdapterChoice.BURN:
+        return expected_of_template(remapped.template, options.recipe.name)
+    return None
+
+
+def _filtered_expected(expected: Expected, only: Pattern | None) -> Expected:
+    if only is None:
+        return expected
+    wanted = {name: parameter for name, parameter in expected.parameters.items() if only.search(name)}
+    return replace(expected, parameters=wanted)
+
+
+def _outside(checkpoint: Checkpoint) -> Iterator[Skipped]:
+    """Yield what lies outside the root: optimizer state, copies of the weights, everything else."""
+    if checkpoint.root:
+        prefix = f"{checkpoint.root}."
+        for name in (*checkpoint.tensors, *checkpoint.arrays):
+            if not name.startswith(prefix):
+                yield Skipped(name, f"outside the root '{checkpoint.root}'")
+
+
+def _skipped(checkpoint: Checkpoint, remapped: Remapped) -> Iterator[Skipped]:
+    prefix = f"{checkpoint.root}." if checkpoint.root else ""
+    for entry in remapped.skipped:
+        yield Skipped(f"{prefix}{entry.name}", str(entry.rule) if entry.rule is not None else entry.reason)
+
+
+def _tied(checkpoint: Checkpoint, steps: Iterable[Step]) -> Iterator[str]:
+    """Say which tensors of the output are one and the same in the source; both formats hold each of them in full."""
+    made_from: dict[object, list[str]] = {}
+    for step in steps:
+        if len(step.sources) == 1 and step.sources[0] in checkpoint.tensors:
+            identity = checkpoint.tensors[step.sources[0]].identity
+            if identity is not None:
+                made_from.setdefault(identity, []).append(step.name)
+    tied = [names for names in made_from.values() if len(names) > 1]
+    for names in tied[:_TIED_NOTES]:
+        yield f"one tensor in the source, written {len(names)} times: {', '.join(names)}"
+    if len(tied) > _TIED_NOTES:
+        yield f"{len(tied) - _TIED_NOTES} more groups of tied tensors are written in full"
+
+
+def _with_ids(steps: Sequence[Step], expected: Expected | None, *, stable: bool) -> tuple[Step, ...]:
+    """Give parameters the ids of the skeleton, and the others stable ones if asked for."""
+    made = stable_ids(step.name for step in steps) if stable else {}
+    known = {} if expected is None else expected.parameters
+
+    def id_of(name: str) -> int | None:
+        declared = known[name].param_id if name in known else None
+        return declared if declared is not None else made.get(name)
+
+    return tuple(replace(step, param_id=id_of(step.name)) for step in steps)

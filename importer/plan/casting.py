@@ -1,0 +1,82 @@
+"""Element types of the output: one cast for all floats, half precision as Burn has it, or what the recipe says.
+
+Not here: the conversion of values (`importer.arrays`). Integers and booleans are touched only by a recipe's `ints`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import Enum
+
+from importer.arrays import cast
+from importer.dtypes import BF16, F16, F32, DType, Kind
+from importer.plan.model import Step
+from importer.recipes import DTypePlan, RuleRef, TrailStep
+
+__all__ = ["HALF_PRECISION_LAYERS", "DTypeChoice", "cast_floats", "cast_steps"]
+
+
+HALF_PRECISION_LAYERS = frozenset(
+    (
+        *("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),
+        *("DeformConv2d", "LayerNorm", "GroupNorm", "InstanceNorm", "RmsNorm", "PRelu"),
+    )
+)
+"""The module types Burn's HalfPrecisionAdapter casts; BatchNorm is left in f32 on purpose (burn-spec 5.3)."""
+
+
+class DTypeChoice(str, Enum):
+    """What `--dtype` takes."""
+
+    KEEP = "keep"
+    F32 = "f32"
+    F16 = "f16"
+    BF16 = "bf16"
+    HALF = "half"
+
+
+_FLOATS = {DTypeChoice.F32: F32, DTypeChoice.F16: F16, DTypeChoice.BF16: BF16}
+
+
+def cast_floats(dtype: DType, choice: DTypeChoice, layer: str | None) -> DType:
+    """Return the type a tensor is written in.
+
+    Args:
+        dtype: its own type; integers and booleans keep it.
+        choice: what the caller asked for.
+        layer: Burn module type that owns it; `half` casts F32 only, and only in `HALF_PRECISION_LAYERS`.
+    """
+    if choice is DTypeChoice.HALF:
+        return F16 if dtype is F32 and layer in HALF_PRECISION_LAYERS else dtype
+    return _FLOATS.get(choice, dtype) if dtype.is_float else dtype
+
+
+def cast_steps(steps: Sequence[Step], choice: DTypeChoice | None, plan: DTypePlan) -> tuple[Step, ...]:
+    """Return the steps with their final element types; an option given by the caller wins over the recipe."""
+    return tuple(_cast_step(step, choice, plan) for step in steps)
+
+
+def _cast_step(step: Step, choice: DTypeChoice | None, plan: DTypePlan) -> Step:
+    if choice is None:
+        dtype, rule = _wanted_by_recipe(step, plan)
+    else:
+        dtype = cast_floats(step.array.dtype, choice, step.layer)
+        rule = RuleRef(file="option", line=0, column=0, section="--dtype", text=choice.value)
+    if dtype is None or dtype is step.array.dtype:
+        return step
+    trail = TrailStep(rule, step.name, step.name)
+    return replace(step, array=cast(step.array, dtype), trail=(*step.trail, trail))
+
+
+def _wanted_by_recipe(step: Step, plan: DTypePlan) -> tuple[DType | None, RuleRef]:
+    """Return the type the recipe wants, None for the step's own, and the rule that says so."""
+    rule = plan.rule or RuleRef(file="", line=0, column=0, section="dtype", text="keep")
+    if step.array.dtype.kind is Kind.INTEGER:
+        return plan.ints, rule
+    if not step.array.dtype.is_float:
+        return None, rule
+    for entry in plan.rules:
+        if entry.pattern.search(step.name):
+            return entry.dtype, entry.rule
+    return plan.default, rule

@@ -1,0 +1,155 @@
+"""Which module every tensor belongs to, and of what layer kind.
+
+Types come from the template, from the recipe's `types`, or from the classes a whole-model file names. They are never
+guessed: what needs a type and has none is returned as undecided. Not here: what a layer kind does with its tensors
+(`importer.adapters`), and the rest of the plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from importer.adapters import LAYERS, Args, LayerKind, layer_of_class
+from importer.checkpoint import Module
+from importer.recipes import Entry, RuleRef, Template, TypeRule
+
+__all__ = ["Grouping", "ModuleGroup", "group_by_classes", "group_by_template", "group_by_types"]
+
+_MATRIX = 2
+_STACKED_LEAVES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias", "running_")
+
+
+@dataclass(frozen=True, slots=True)
+class ModuleGroup:
+    """The tensors of one module.
+
+    Attributes:
+        path: dotted path of the module in the output.
+        kind: what it is.
+        args: what is known of its arguments.
+        rule: the template line, `types` entry or class that says so.
+        entries: its tensors by their names inside it.
+    """
+
+    path: str
+    kind: LayerKind
+    args: Args
+    rule: RuleRef
+    entries: Mapping[str, Entry]
+
+
+@dataclass(frozen=True, slots=True)
+class Grouping:
+    """Entries sorted out: those of typed modules, and the rest."""
+
+    groups: tuple[ModuleGroup, ...]
+    rest: tuple[Entry, ...]
+
+    @property
+    def undecided(self) -> tuple[Entry, ...]:
+        """Those of the rest that some layer kinds would transpose, rename or split, and others would not.
+
+        Matrices called `weight` (Linear or Embedding), vectors called `weight` with their `bias` (a norm or PReLU),
+        and the stacked or buffered leaves of recurrent layers, attention and batch norms. Kernels of rank 3 and more,
+        and bare parameters, lie in Burn as they do in torch.
+        """
+        weights = {e.name.rpartition(".")[0]: e for e in self.rest if e.name.rpartition(".")[2] == "weight"}
+        return tuple(entry for entry in self.rest if _needs_type(entry, weights))
+
+
+def _needs_type(entry: Entry, weights: Mapping[str, Entry]) -> bool:
+    path, _, leaf = entry.name.rpartition(".")
+    if leaf in {"weight", "bias"} and path in weights:
+        return 0 < len(weights[path].array.shape) <= _MATRIX
+    return leaf.startswith(_STACKED_LEAVES)
+
+
+@dataclass(frozen=True, slots=True)
+class _Claims:
+    """Names by module: module path → leaf → name, and the names below no known module."""
+
+    modules: dict[str, dict[str, str]]
+    unclaimed: tuple[str, ...]
+
+
+def _claim(names: Iterable[str], paths: Container[str], *, innermost: bool) -> _Claims:
+    """Give every name to one of the module paths it lies below, or is itself (a bare parameter)."""
+    modules: dict[str, dict[str, str]] = {}
+    unclaimed = []
+    for name in names:
+        candidates = [path for path in _outwards(name) if path in paths]
+        if candidates:
+            path = candidates[0 if innermost else -1]
+            modules.setdefault(path, {})[name[len(path) :].removeprefix(".")] = name
+        else:
+            unclaimed.append(name)
+    return _Claims(modules, tuple(unclaimed))
+
+
+def _outwards(name: str) -> Iterator[str]:
+    """Yield the name itself and every module path above it, the top ("") last."""
+    yield name
+    while name:
+        name = name.rpartition(".")[0]
+        yield name
+
+
+def group_by_template(entries: Sequence[Entry], template: Template) -> Grouping:
+    """Group by the innermost module that the target template declares."""
+    by_name = {entry.name: entry for entry in entries}
+    claims = _claim(by_name, template.layers, innermost=True)
+    groups = []
+    for path, leaves in claims.modules.items():
+        layer = template.layers[path]
+        members = {leaf: by_name[name] for leaf, name in leaves.items()}
+        groups.append(ModuleGroup(path, LAYERS[layer.kind], layer.args, layer.rule, members))
+    return Grouping(tuple(groups), tuple(by_name[name] for name in claims.unclaimed))
+
+
+def group_by_types(entries: Sequence[Entry], rules: Sequence[TypeRule]) -> Grouping:
+    """Group by the innermost module path that an entry of `types` matches; the first matching entry counts."""
+    by_name = {entry.name: entry for entry in entries}
+    found = {
+        path: rule
+        for path in dict.fromkeys(p for name in by_name for p in _outwards(name))
+        if (rule := _first_match(path, rules)) is not None
+    }
+    claims = _claim(by_name, found, innermost=True)
+    groups = []
+    for path, leaves in claims.modules.items():
+        rule = found[path]
+        members = {leaf: by_name[name] for leaf, name in leaves.items()}
+        groups.append(ModuleGroup(path, LAYERS[rule.layer.kind], rule.args, rule.rule, members))
+    return Grouping(tuple(groups), tuple(by_name[name] for name in claims.unclaimed))
+
+
+def _first_match(path: str, rules: Sequence[TypeRule]) -> TypeRule | None:
+    return next((rule for rule in rules if rule.pattern.search(path) is not None), None)
+
+
+def group_by_classes(entries: Sequence[Entry], modules: Mapping[str, Module]) -> Grouping:
+    """Group by the classes of a whole saved model; the outermost module of a known class owns what lies below it.
+
+    Only tensors that the recipe left whole, with the names they have inside their module, can be told by class.
+    """
+    sources = {entry.sources[0]: entry for entry in entries if len(entry.sources) == 1}
+    typed = {
+        path: layer
+        for path, module in modules.items()
+        if (layer := layer_of_class(module.class_name, module.attributes)) is not None
+    }
+    claims = _claim(sources, typed, innermost=False)
+    members: dict[tuple[str, str], dict[str, Entry]] = {}
+    for path, leaves in claims.modules.items():
+        for leaf, source in leaves.items():
+            name = sources[source].name
+            if f".{name}".endswith(f".{leaf}"):
+                where = name[: len(name) - len(leaf)].removesuffix(".")
+                members.setdefault((path, where), {})[leaf] = sources[source]
+    groups = []
+    for (path, where), leaves_here in members.items():
+        rule = RuleRef(file="saved", line=0, column=0, section="class", text=modules[path].class_name)
+        groups.append(ModuleGroup(where, typed[path].kind, typed[path].args, rule, leaves_here))
+    grouped = {entry.name for group in groups for entry in group.entries.values()}
+    return Grouping(tuple(groups), tuple(entry for entry in entries if entry.name not in grouped))
