@@ -7,7 +7,17 @@ storages; arithmetic is a kernel evaluated per block. Not here: where the output
 from __future__ import annotations
 
 from importer.arrays.arithmetic import cast, dequantize, elementwise, spectral_norm, weight_norm
-from importer.arrays.evaluation import BLOCK_BYTES, Task, Workspace, blocks, read_into, tasks, to_numpy, write_to
+from importer.arrays.evaluation import (
+    BLOCK_BYTES,
+    Task,
+    Workspace,
+    blocks,
+    read_into,
+    tasks,
+    to_numpy,
+    write_all,
+    write_to,
+)
 from importer.arrays.expressions import parse_expression
 from importer.arrays.movement import assemble, concat, narrow, permute, reshape, split, stack, transpose
 from importer.arrays.nodes import Array
@@ -43,5 +53,6 @@ __all__ = [
     "to_numpy",
     "transpose",
     "weight_norm",
+    "write_all",
     "write_to",
 ]

@@ -1,1 +1,23 @@
-"""Output files: layout from the plan, positioned writes, atomic publish. Knows nothing of where values come from."""
+"""Output files: burnpack and safetensors, one file or shards; laid out to the byte, streamed, published in one step.
+
+Not here: which tensors there are and what their values are (`importer.plan`, `importer.arrays`).
+"""
+
+from __future__ import annotations
+
+from importer.writers.model import Destination, FileLayout, Format, Layout, OutputTensor, Placed, Scalar, Written
+from importer.writers.sharding import plan_layout
+from importer.writers.writing import write
+
+__all__ = [
+    "Destination",
+    "FileLayout",
+    "Format",
+    "Layout",
+    "OutputTensor",
+    "Placed",
+    "Scalar",
+    "Written",
+    "plan_layout",
+    "write",
+]

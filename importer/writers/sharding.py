@@ -1,0 +1,65 @@
+"""From tensors to files: which tensors go into which shard, what the files are called, and the index beside them.
+
+Names and index are Hugging Face's (`model-00001-of-00003.safetensors`, `model.safetensors.index.json`); `.bpk` shards
+follow the same pattern. Not here: the layout of one file (`burnpack`, `safetensors_file`).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from importer.writers.burnpack import burnpack_layout
+from importer.writers.model import Destination, FileLayout, Format, Layout, OutputTensor
+from importer.writers.names import check_names
+from importer.writers.safetensors_file import safetensors_layout
+
+__all__ = ["index_path", "plan_layout"]
+
+
+def plan_layout(tensors: Sequence[OutputTensor], destination: Destination) -> Layout:
+    """Return where every byte of the output will be; nothing is read or written.
+
+    Raises:
+        UnrepresentableError: the format has no place for a dtype, name, number or size.
+    """
+    path = Path(destination.path)
+    shards = list(_shards(tensors, destination.shard_size))
+    if len(shards) == 1:
+        return Layout(((destination.path, _file_layout(shards[0], destination)),))
+    check_names(tensor.name for tensor in tensors)
+    files = []
+    weight_map = {}
+    for number, shard in enumerate(shards, start=1):
+        name = f"{path.stem}-{number:05d}-of-{len(shards):05d}{path.suffix}"
+        files.append((str(path.with_name(name)), _file_layout(shard, destination)))
+        weight_map |= {tensor.name: name for tensor in shard}
+    total = sum(tensor.array.nbytes for tensor in tensors)
+    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
+    text = json.dumps(index, indent=2, sort_keys=True) + "\n"
+    return Layout(tuple(files), (index_path(destination.path), text.encode()))
+
+
+def index_path(path: str) -> str:
+    """Return the path of the index that goes with shards of `path`."""
+    return f"{path}.index.json"
+
+
+def _file_layout(tensors: Sequence[OutputTensor], destination: Destination) -> FileLayout:
+    if destination.format is Format.BURNPACK:
+        return burnpack_layout(tensors, destination.metadata, destination.scalars)
+    return safetensors_layout(tensors, destination.metadata)
+
+
+def _shards(tensors: Sequence[OutputTensor], limit: int | None) -> Iterator[list[OutputTensor]]:
+    """Yield consecutive groups of at most `limit` bytes; a tensor larger than that has a file to itself."""
+    shard: list[OutputTensor] = []
+    filled = 0
+    for tensor in tensors:
+        if limit is not None and shard and filled + tensor.array.nbytes > limit:
+            yield shard
+            shard, filled = [], 0
+        shard.append(tensor)
+        filled += tensor.array.nbytes
+    yield shard

@@ -1,0 +1,124 @@
+"""Bytes of a laid-out file into an open descriptor, by a few threads; the same bytes whatever their number.
+
+Large tensors are cut into tasks; runs of small ones are put together in memory and written at once. Not here: what a
+tensor's bytes are (`importer.arrays`), creating and publishing files (`publishing`).
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from importer.arrays import Task, Workspace, tasks, write_all
+from importer.writers.model import FileLayout, Placed
+
+__all__ = ["stream"]
+
+_BATCH_BYTES = 4 << 20
+_SMALL_BYTES = 256 << 10
+_MAX_WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    """Neighbouring small tensors, and the padding between them, as one write."""
+
+    placed: Sequence[Placed]
+
+    def run(self, descriptor: int, workspace: Workspace) -> None:
+        first = self.placed[0].offset
+        last = self.placed[-1]
+        buffer = workspace.take("batch", last.offset + last.tensor.array.nbytes - first)
+        end = 0
+        for item in self.placed:
+            start = item.offset - first
+            if start > end:
+                buffer[end:start] = bytes(start - end)
+            end = start + item.tensor.array.nbytes
+            for task in tasks(item.tensor.array):
+                task.fill(buffer[start:end], workspace)
+        write_all(descriptor, buffer, first)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One task of a large tensor."""
+
+    task: Task
+    offset: int
+
+    def run(self, descriptor: int, workspace: Workspace) -> None:
+        self.task.write(descriptor, self.offset, workspace)
+
+
+def stream(layout: FileLayout, descriptor: int, workers: int | None) -> None:
+    """Write a whole file into `descriptor`, which is empty and open for writing.
+
+    Raises:
+        SourceError: a source cannot be read.
+        OSError: the file cannot be written.
+    """
+    write_all(descriptor, memoryview(layout.header), 0)
+    os.ftruncate(descriptor, layout.nbytes)
+    count = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
+    _Pool(_jobs(layout.placed), descriptor).run(count)
+
+
+def _jobs(placed: Sequence[Placed]) -> Iterator[_Batch | _Part]:
+    batch: list[Placed] = []
+    filled = 0
+    for item in placed:
+        nbytes = item.tensor.array.nbytes
+        if nbytes > _SMALL_BYTES or filled + nbytes > _BATCH_BYTES:
+            if batch:
+                yield _Batch(batch)
+            batch, filled = [], 0
+        if nbytes > _SMALL_BYTES:
+            for task in tasks(item.tensor.array):
+                yield _Part(task, item.offset)
+        elif nbytes:
+            batch.append(item)
+            filled += nbytes
+    if batch:
+        yield _Batch(batch)
+
+
+class _Pool:
+    """Threads that take jobs from one iterator until it is empty or one of them fails."""
+
+    def __init__(self, jobs: Iterator[_Batch | _Part], descriptor: int) -> None:
+        self._jobs = jobs
+        self._descriptor = descriptor
+        self._lock = threading.Lock()
+        self._failures: list[BaseException] = []
+        self._stopped = False
+
+    def run(self, workers: int) -> None:
+        """Run all jobs; raise what the first failing one raised."""
+        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers - 1)]
+        for thread in threads:
+            thread.start()
+        try:
+            self._work()
+        finally:
+            # Also when the user interrupts: no thread may still be writing when the file is thrown away.
+            self._stopped = True
+            for thread in threads:
+                thread.join()
+        if self._failures:
+            raise self._failures[0]
+
+    def _work(self) -> None:
+        workspace = Workspace()
+        while (job := self._next()) is not None:
+            try:
+                job.run(self._descriptor, workspace)
+            except Exception as error:  # noqa: BLE001 - carried to the thread that waits, and raised there
+                self._failures.append(error)
+                self._stopped = True
+
+    def _next(self) -> _Batch | _Part | None:
+        with self._lock:
+            return None if self._stopped else next(self._jobs, None)
