@@ -125,18 +125,22 @@ def _read_metadata(file: SourceFile, limits: Limits) -> tuple[Mapping[str, objec
 
 def _descriptor(name: str, entry: object, where: Location) -> _Descriptor:
     match entry:
-        case {"dtype": spelling, "shape": list() as shape, "data_offsets": [start, end]} if all(
+        case {"dtype": spelling, "shape": list() as shape, "data_offsets": [start, end], **rest} if all(
             map(_is_unsigned, (start, end, *shape))
         ):
-            param_id = entry.get("param_id")
+            param_id = _param_id(rest.get("param_id"), name, where)
             dtype = _element_type(spelling, where)
         case _:
             raise _corrupt(f"the entry of {shown(name)} is damaged", where)
-    if param_id is not None and not _is_unsigned(param_id):
-        raise _corrupt(f"the parameter id of {shown(name)} is no unsigned number", where)
     if start > end or (dtype is not None and end - start != math.prod(shape) * dtype.itemsize):
         raise _corrupt(f"tensor {shown(name)} has {end - start} bytes, which do not make {dtype} {list(shape)}", where)
     return _Descriptor(name, dtype, tuple(shape), start, end, param_id)
+
+
+def _param_id(value: object, name: str, where: Location) -> int | None:
+    if value is None or (isinstance(value, int) and _is_unsigned(value)):
+        return value
+    raise _corrupt(f"the parameter id of {shown(name)} is no unsigned number", where)
 
 
 def _element_type(spelling: object, where: Location) -> DType | None:
@@ -207,9 +211,11 @@ def _scalars(table: Mapping[str, object], where: Location) -> dict[str, bool | i
     scalars: dict[str, bool | int | float] = {}
     for name, entry in table.items():
         match entry:
-            case {"Bool": bool() as value} | {"Float": float() as value} if len(entry) == 1:
+            case {"Bool": bool() as value, **rest} | {"Float": float() as value, **rest} if not rest:
                 scalars[name] = value
-            case {"Int": int() as value} | {"UInt": int() as value} if len(entry) == 1 and not isinstance(value, bool):
+            case {"Int": int() as value, **rest} | {"UInt": int() as value, **rest} if not (
+                rest or isinstance(value, bool)
+            ):
                 scalars[name] = value
             case _:
                 raise _corrupt(f"the scalar {shown(name)} is damaged", where)
