@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from importer.adapters.model import Adapted, Args, Fault, LayerKind, Piece, Shapes
 from importer.adapters.normed import Part, fused
 from importer.arrays import Array, concat, full
-from importer.errors import shown
+from importer.errors import TensorError, shown
 
 __all__ = ["Child", "CompositeLayer", "Respelled"]
 
@@ -58,12 +58,15 @@ class Respelled:
     def join(self, name: str, names: Sequence[str], parts: Mapping[str, Part]) -> None:
         """Add the concatenation, along dimension 0, of the parts called `names`; some missing are a fault."""
         found = [parts[other] for other in names if other in parts]
-        if len(found) == len(names):
-            sources = tuple(source for part in found for source in part.sources)
-            self.put(name, Part(concat([part.array for part in found], 0), sources))
-        elif found:
+        if found and len(found) < len(names):
             missing = next(other for other in names if other not in parts)
             self.refuse(missing, f"{shown(name)} needs {shown(missing)}, which is missing", "Check the file.")
+        elif found:
+            sources = tuple(source for part in found for source in part.sources)
+            try:
+                self.put(name, Part(concat([part.array for part in found], 0), sources))
+            except TensorError as error:
+                self.refuse(sources[0], f"{shown(name)} cannot be joined: {error.what}", "Check the file.")
 
     def refuse(self, leaf: str, what: str, how: str) -> None:
         """Note that `leaf` cannot be taken across."""

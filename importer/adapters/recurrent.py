@@ -6,7 +6,8 @@ direction (`weight_ih_l1_reverse`; a cell has no suffix). Burn has one module pe
 running torch against Burn's formula.
 
 Paths below the module: one layer, one direction: `input_gate…`; two directions: `forward.input_gate…` and
-`reverse.…` (Burn's BiLstm); several layers, which Burn leaves to the user's `Vec`: `0.…`, `1.…`.
+`reverse.…` (Burn's BiLstm); several layers, which Burn leaves to the user's `Vec`: `0.…`, `1.…`. A template says which;
+an entry of `types` need not, the parameters' names tell it.
 
 Not here: settings that are no parameters. A model with `nonlinearity='relu'` needs Burn's `hidden_activation`, and a
 GRU needs `reset_after` left at true.
@@ -47,13 +48,14 @@ class RecurrentLayer(CompositeLayer):
     bidirectional: bool
 
     def structure(self, names: Mapping[str, object], args: Args) -> Args:
-        """Count the layers by the names where the recipe leaves their number open."""
-        if "layers" in args:
+        """Count layers and directions by the names, unless a template has settled them."""
+        if "hidden" in args:
             return args
         torch_names = [match for match in map(_TORCH_NAME.match, names) if match is not None]
-        burn_heads = [name.partition(".")[0] for name in names]
-        found = [int(match["layer"] or 0) for match in torch_names] + [int(h) for h in burn_heads if h.isdecimal()]
-        return {**args, "layers": max(found, default=0) + 1}
+        paths = [name.split(".") for name in names]
+        layers = [int(match["layer"] or 0) for match in torch_names] + [int(p[0]) for p in paths if p[0].isdecimal()]
+        both = any(match["reverse"] for match in torch_names) or any("reverse" in path[:2] for path in paths)
+        return {"layers": max(layers, default=0) + 1, "both": self.bidirectional or both, **args}
 
     def children(self, args: Args) -> tuple[Child, ...]:
         """Return both transforms of every gate, layer by layer, direction by direction."""
@@ -64,7 +66,7 @@ class RecurrentLayer(CompositeLayer):
             for layer, _, place in self._places(args)
             for gate in self.declared
             for transform, size in (
-                ("input_transform", hidden * (1 + self.bidirectional) if layer else integer(args, "in")),
+                ("input_transform", hidden * (1 + self._both(args)) if layer else integer(args, "in")),
                 ("hidden_transform", hidden),
             )
         )
@@ -105,12 +107,15 @@ class RecurrentLayer(CompositeLayer):
 
     def _places(self, args: Args) -> Iterator[tuple[int, str, str]]:
         """Yield (layer, torch's suffix of the direction, path prefix in Burn) of every module Burn has."""
-        layers = integer(args, "layers")
+        layers, both = integer(args, "layers"), self._both(args)
         for layer in range(layers):
             number = f"{layer}." if layers > 1 else ""
-            yield layer, "", f"{number}forward." if self.bidirectional else number
-            if self.bidirectional:
+            yield layer, "", f"{number}forward." if both else number
+            if both:
                 yield layer, "_reverse", f"{number}reverse."
+
+    def _both(self, args: Args) -> bool:
+        return flag(args, "both", default=self.bidirectional)
 
     def _pass(self, name: str, part: Part, out: Respelled) -> None:
         """Take a leaf that is spelled as Burn spells it; a projection of the state has no home."""
@@ -121,7 +126,7 @@ class RecurrentLayer(CompositeLayer):
             out.put(name, part)
 
     def _more_places(self, match: re.Match[str]) -> str:
-        if match["reverse"] and not self.bidirectional:
+        if match["reverse"]:
             return f"It belongs to a second direction: give the module the type Bi{self.name}."
         return "Correct the number of layers."
 
