@@ -1,5 +1,14 @@
 """YAML recipes: from text to frozen rules, and the engine that applies them and records who changed what."""
 
+from importer.recipes.library import (
+    BuiltinRecipe,
+    builtin_folder,
+    check_recipe,
+    find_builtin,
+    list_builtin,
+    load_recipe,
+    parse_recipe,
+)
 from importer.recipes.model import DTypePlan, DTypeRule, LayerCall, Recipe, RuleRef, TypeRule, Variants
 from importer.recipes.outcome import (
     Choice,
@@ -12,8 +21,10 @@ from importer.recipes.outcome import (
     TemplateLayer,
     TrailStep,
 )
+from importer.recipes.patterns import Pattern, parse_pattern
 
 __all__ = [
+    "BuiltinRecipe",
     "Choice",
     "DTypePlan",
     "DTypeRule",
@@ -21,6 +32,7 @@ __all__ = [
     "Fault",
     "LayerCall",
     "NamedArray",
+    "Pattern",
     "Recipe",
     "Remapped",
     "RuleRef",
@@ -30,4 +42,11 @@ __all__ = [
     "TrailStep",
     "TypeRule",
     "Variants",
+    "builtin_folder",
+    "check_recipe",
+    "find_builtin",
+    "list_builtin",
+    "load_recipe",
+    "parse_pattern",
+    "parse_recipe",
 ]

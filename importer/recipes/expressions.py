@@ -16,7 +16,18 @@ from typing import Protocol, TypeAlias
 from importer.errors import shown
 from importer.recipes.faults import TextError
 
-__all__ = ["Expression", "Scope", "UnknownNameError", "Value", "evaluate", "parse_expression", "whole_number"]
+__all__ = [
+    "Expression",
+    "Scope",
+    "UnknownNameError",
+    "Value",
+    "check_tree",
+    "evaluate",
+    "names_in",
+    "parse_expression",
+    "parse_tree",
+    "whole_number",
+]
 
 Value: TypeAlias = "int | float | str | bool | Sequence[Value] | Mapping[str, Value] | None"
 """What an expression can give: JSON's values, with any sequence for a list."""
@@ -89,17 +100,17 @@ class Expression:
     """An expression that is known to be well formed.
 
     Attributes:
-        source: its text.
+        text: as written.
         tree: the checked tree.
         names: every name it mentions; an expression without loop names has one value for the whole recipe.
     """
 
-    source: str
+    text: str
     tree: ast.expr = field(compare=False, repr=False)
     names: frozenset[str] = field(compare=False, repr=False)
 
     def __str__(self) -> str:
-        return self.source
+        return self.text
 
 
 def parse_expression(text: str) -> Expression:
@@ -110,7 +121,7 @@ def parse_expression(text: str) -> Expression:
     """
     tree = parse_tree(text)
     check_tree(tree)
-    return Expression(text, tree, _names(tree))
+    return Expression(text, tree, names_in(tree))
 
 
 def parse_tree(text: str) -> ast.expr:
@@ -118,7 +129,8 @@ def parse_tree(text: str) -> ast.expr:
     if len(text) > _MAX_TEXT:
         raise TextError(f"an expression of {len(text)} characters is too long", how=f"Keep it below {_MAX_TEXT}.")
     try:
-        return ast.parse(text.strip(), mode="eval").body
+        # Texts in quotes are patterns: a backslash stands for itself, as in Python's raw strings.
+        return ast.parse(text.strip().replace("\\", "\\\\"), mode="eval").body
     except SyntaxError as error:
         position = (error.offset or 1) - 1
         raise TextError(f"{shown(text)} is no expression ({error.msg})", how=_HOW, position=position) from error
@@ -142,7 +154,8 @@ def check_tree(node: ast.expr, depth: int = 0) -> None:
             check_tree(child, depth + 1)
 
 
-def _names(tree: ast.expr) -> frozenset[str]:
+def names_in(tree: ast.expr) -> frozenset[str]:
+    """Return every name a tree mentions."""
     return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from importer.adapters.model import Args
 from importer.dtypes import DType
 from importer.errors import Location
 from importer.recipes.expressions import Expression, Value
@@ -153,7 +154,7 @@ class Step:
         match: one pattern, or as many as the operation takes tensors.
         into: names of the results; None drops one part. Empty: the name stays.
         pattern: of `rearrange`.
-        expression: of `map`.
+        formula: of `map`, with names of the config still in it.
         sizes: named sizes of `rearrange`.
         parts: of `split`: one expression for a number of equal parts.
         sections: of `split`: one expression per part.
@@ -170,7 +171,7 @@ class Step:
     rule: RuleRef
     into: tuple[Replacement | None, ...] = ()
     pattern: str = ""
-    expression: str = ""
+    formula: str = ""
     sizes: Mapping[str, Expression] = field(default_factory=dict)
     parts: Expression | None = None
     sections: tuple[Expression, ...] = ()
@@ -197,30 +198,38 @@ class TemplateNode:
 
     Attributes:
         key: path text as written, segments joined by dots; "" for the whole template.
+        parts: the same, taken apart: texts and `{…}` expressions.
         rule: where it stands.
         loops: `for`: names with the sequence each runs over, outermost first.
         bindings: `let`: names bound in every turn.
         when: condition in every turn.
         layer: the layer at this path, if it is one.
         children: what stands below it, in file order; a key may occur more than once, each with its own `when`.
+        removes: takes away what a parent recipe has at this key (`null`); `x.*` takes away everything below `x`.
     """
 
     key: str
     rule: RuleRef
+    parts: tuple[str | Expression, ...] = ()
     loops: tuple[ConfigName, ...] = ()
     bindings: tuple[ConfigName, ...] = ()
     when: Expression | None = None
     layer: LayerCall | None = None
     children: tuple[TemplateNode, ...] = ()
+    removes: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class TypeRule:
-    """Without a template: the layer kind of every module whose path the pattern matches; the first match counts."""
+    """Without a template: the layer kind of every module whose path the pattern matches; the first match counts.
+
+    `args` are the layer's arguments by name, as far as given; they are settled when the recipe is applied.
+    """
 
     pattern: Pattern
     layer: LayerCall
     rule: RuleRef
+    args: Args = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from importer.errors import LimitError, shown
+from importer.limits import DEFAULT_LIMITS
 from importer.recipes.faults import TextError
 from importer.recipes.pattern_syntax import PatternParser
 
@@ -32,7 +33,7 @@ class Pattern:
     r"""A pattern that both Rust and this package understand alike.
 
     Attributes:
-        source: as written.
+        text: as written.
         translated: for the Python module `regex`.
         groups: name of each capture group from 1 on, None for an unnamed one.
         counters: groups written `{i}`, whose text is a number.
@@ -40,7 +41,7 @@ class Pattern:
         dotted: the same pattern with every bare `.` captured, to see what it matched; "" without such a dot.
     """
 
-    source: str
+    text: str
     translated: str = field(compare=False, repr=False)
     groups: tuple[str | None, ...] = field(default=(), compare=False, repr=False)
     counters: frozenset[str] = field(default=frozenset(), compare=False, repr=False)
@@ -48,9 +49,9 @@ class Pattern:
     dotted: str = field(default="", compare=False, repr=False)
 
     def __str__(self) -> str:
-        return self.source
+        return self.text
 
-    def find(self, text: str, timeout: float) -> regex.Match[str] | None:
+    def search(self, text: str, timeout: float = DEFAULT_LIMITS.regex_timeout_seconds) -> regex.Match[str] | None:
         """Return the first match anywhere in `text`.
 
         Raises:
@@ -63,14 +64,14 @@ class Pattern:
         except TimeoutError as error:
             raise self._too_slow(text, timeout) from error
 
-    def matches_whole(self, text: str, timeout: float) -> bool:
+    def fullmatch(self, text: str, timeout: float = DEFAULT_LIMITS.regex_timeout_seconds) -> bool:
         """Whether the pattern matches all of `text`."""
         try:
             return _compiled(self.translated).fullmatch(text, timeout=timeout) is not None
         except TimeoutError as error:
             raise self._too_slow(text, timeout) from error
 
-    def find_all(self, text: str, timeout: float) -> list[regex.Match[str]]:
+    def find_all(self, text: str, timeout: float = DEFAULT_LIMITS.regex_timeout_seconds) -> list[regex.Match[str]]:
         """Return the matches that Rust's `replace_all` replaces.
 
         They do not overlap, and an empty match directly after another match does not count.
@@ -90,7 +91,7 @@ class Pattern:
             raise self._too_slow(text, timeout) from error
         return found
 
-    def strayed_dot(self, text: str, timeout: float) -> str | None:
+    def strayed_dot(self, text: str, timeout: float = DEFAULT_LIMITS.regex_timeout_seconds) -> str | None:
         """Return a character other than a dot that a bare `.` of the pattern matched in `text`, if there is one."""
         if not self.dotted:
             return None
@@ -103,7 +104,7 @@ class Pattern:
 
     def _too_slow(self, text: str, timeout: float) -> LimitError:
         return LimitError(
-            f"the pattern {shown(self.source)} does not get through the name {shown(text)}",
+            f"the pattern {shown(self.text)} does not get through the name {shown(text)}",
             limit="regex_timeout_seconds",
             allowed=timeout,
             actual=timeout,
@@ -130,7 +131,7 @@ def parse_pattern(text: str) -> Pattern:
     parser.parse()
     plain, dotted = "".join(parser.plain), "".join(parser.dotted)
     return Pattern(
-        source=text,
+        text=text,
         translated=plain,
         groups=tuple(parser.groups),
         counters=frozenset(parser.counters),

@@ -38,11 +38,11 @@ class _Group:
 class Replacement:
     """A checked replacement: its text and the parts it consists of."""
 
-    source: str
+    text: str
     parts: tuple[_Part, ...] = field(compare=False, repr=False)
 
     def __str__(self) -> str:
-        return self.source
+        return self.text
 
     def expand(self, match: regex.Match[str], numbers: Mapping[str, int] | None = None) -> str:
         """Return the text for one match; a group that took no part is empty, as in Rust.
@@ -130,16 +130,16 @@ def check_replacement(replacement: Replacement, patterns: Iterable[Pattern], ext
             elif isinstance(part, Expression) and not part.names <= names | more:
                 wrong = min(part.names - names - more)
                 how = did_you_mean(wrong, names | more, f"Write {{{wrong}}} in the pattern where the number stands.")
-                raise TextError(f"{shown(pattern.source)} captures no number {shown(wrong)}", how=how)
+                raise TextError(f"{shown(pattern.text)} captures no number {shown(wrong)}", how=how)
 
 
 def _check_group(part: _Group, pattern: Pattern, names: set[str]) -> None:
     count = len(pattern.groups)
     if isinstance(part.key, int) and part.key > count:
-        what = f"${part.key} does not exist: {shown(pattern.source)} has {count} groups"
+        what = f"${part.key} does not exist: {shown(pattern.text)} has {count} groups"
         raise TextError(what, how="Count the opening parentheses; write $$ for a dollar sign.", position=part.position)
     if isinstance(part.key, str) and part.key not in names:
-        what = f"${{{part.key}}} does not exist in {shown(pattern.source)}"
+        what = f"${{{part.key}}} does not exist in {shown(pattern.text)}"
         raise TextError(what, how=did_you_mean(part.key, names, "Name the group (?<name>…)."), position=part.position)
 
 

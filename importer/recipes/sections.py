@@ -1,0 +1,155 @@
+"""The sections of a recipe, declared once: the loader, the JSON Schema and the reference page all read this.
+
+Not here: the forms inside sections (`importer.recipes.section_forms`, `step_forms`, `template_forms`), and joining a recipe
+with the ones it extends (`inheritance`).
+"""
+
+from __future__ import annotations
+
+from importer.recipes.model import NamePattern, Prefix
+from importer.recipes.section_forms import (
+    ACCEPT_FORM,
+    ALIAS_FORM,
+    CONFIG_FORM,
+    DTYPE_FORM,
+    NAME_FORM,
+    RENAME_FORM,
+    RENUMBER_FORM,
+    STORED_AS_FORM,
+    VERSION_FORM,
+)
+from importer.recipes.shapes import PATTERN, TEXT, Field, ListOf, Record, Ruled, TextShape
+from importer.recipes.step_forms import STEP
+from importer.recipes.template_forms import TARGET, TYPE_RULE
+
+__all__ = [
+    "ABOUT",
+    "ACCEPTS",
+    "ALIAS",
+    "CONFIG",
+    "DROP",
+    "DTYPE",
+    "EXTENDS",
+    "KEEP",
+    "NAME",
+    "RECIPE",
+    "RENAME",
+    "RENUMBER",
+    "STORED_AS",
+    "STRIP",
+    "TARGET_SECTION",
+    "TENSORS",
+    "TYPES",
+    "UNWRAP",
+    "VARIANTS",
+    "VERSION",
+]
+
+VERSION = Field("recipe", VERSION_FORM, "The version of the language: always 1.", required=True)
+NAME = Field("name", NAME_FORM, "What `--recipe` takes.", required=True)
+ABOUT = Field("about", TEXT, "One line for lists: which files, and which Burn module.")
+EXTENDS = Field(
+    "extends",
+    TEXT,
+    "A recipe this one builds on: the name of a built-in one, or a path that ends in .yaml, relative to this file. Rules "
+    "of `drop`, `rename`, `tensors` and `types` here run before the parent's; `config`, `alias` and `target` entries "
+    "here replace the parent's of the same name; `unwrap`, `strip`, `keep`, `renumber`, `dtype` and `variants` replace the parent's as a "
+    "whole. `name`, `about` and `accepts` are not inherited.",
+)
+ACCEPTS = Field(
+    "accepts",
+    ListOf(ACCEPT_FORM, plural="values and mappings"),
+    "How to recognise a checkpoint for this recipe. A text is compared with `architectures`, `model_type`, `arch` and `_class_name` of "
+    "config.json; a mapping gives conditions that must all hold. One entry is enough.",
+)
+CONFIG = Field(
+    "config",
+    CONFIG_FORM,
+    "Short names for expressions over the fields of config.json (or params.json).",
+)
+UNWRAP = Field(
+    "unwrap",
+    ListOf(Ruled("unwrap", TEXT, Prefix), or_one=True),
+    "Keys of the file to enter, the first that exists; without it the usual ones are tried (`state_dict`, `model`, …).",
+)
+STRIP = Field(
+    "strip",
+    ListOf(Ruled("strip", TEXT, Prefix), or_one=True),
+    "Prefixes that are removed when *every* name has them. Not given: `module.` and `_orig_mod.`, which wrappers add.",
+)
+KEEP = Field(
+    "keep",
+    ListOf(Ruled("keep", PATTERN, NamePattern), or_one=True),
+    "Patterns for source names; what none of them matches is left out.",
+)
+DROP = Field(
+    "drop",
+    ListOf(Ruled("drop", PATTERN, NamePattern), or_one=True),
+    "Patterns for source names that are left out, with this rule as the reason in the report.",
+)
+RENAME = Field(
+    "rename",
+    ListOf(RENAME_FORM, plural="pairs ['pattern', 'replacement']"),
+    "Rules in order, each on the result of the one before; every match in a name is replaced. What comes out is the target "
+    "name, with PyTorch's leaf (`weight`, `bias`).",
+)
+RENUMBER = Field(
+    "renumber",
+    RENUMBER_FORM,
+    "Numbers that are made 0, 1, 2… in order, as Burn's contiguous index mapping does: for the prefixes that one of the patterns matches "
+    "whole (`^fc\\.` closes the holes of fc.0, fc.2, fc.5), or `true` for all.",
+)
+ALIAS = Field(
+    "alias",
+    ALIAS_FORM,
+    "A target name that is taken from another one where the source lacks it (tied weights that the file leaves out).",
+)
+STORED_AS = Field(
+    "stored_as",
+    STORED_AS_FORM,
+    "Patterns for module paths whose matrices the file stores as `[in, out]` (`Conv1D` of GPT-2, bare matrices of CLIP). "
+    "From here on every matrix is `[out, in]`.",
+)
+TENSORS = Field(
+    "tensors", ListOf(STEP, plural="steps"), "Steps on renamed tensors, in order. All see PyTorch's orientation."
+)
+TARGET_SECTION = Field(
+    "target",
+    TARGET,
+    "The Burn module: paths with layers. Gives every expected name and shape, and the type that decides each layout.",
+)
+TYPES = Field(
+    "types",
+    ListOf(TYPE_RULE, plural="pairs ['path pattern', Layer]"),
+    "Without a target: which layer the modules are whose path matches; the first match counts.",
+)
+DTYPE = Field("dtype", DTYPE_FORM, "Element types of the output; `keep` where not given.")
+VARIANTS = Field(
+    "variants",
+    TextShape("keep or skip", ("keep", "skip")),
+    "Whether enum variants, written `<Basic>` in names, are segments of the output's names. Burnpack needs them.",
+)
+
+RECIPE = Record(
+    "a recipe",
+    (
+        *(
+            VERSION,
+            NAME,
+            ABOUT,
+            EXTENDS,
+            ACCEPTS,
+            CONFIG,
+            UNWRAP,
+            STRIP,
+            KEEP,
+            DROP,
+            RENAME,
+            RENUMBER,
+            ALIAS,
+            STORED_AS,
+        ),
+        *(TENSORS, TARGET_SECTION, TYPES, DTYPE, VARIANTS),
+    ),
+)
+"""The whole file; the order is that of the pipeline."""
