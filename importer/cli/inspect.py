@@ -81,7 +81,7 @@ def _digest(tensor: Tensor) -> str:
     from hashlib import sha256
 
     digest = sha256()
-    for block in blocks(tensor.array, _BLOCK_BYTES):
+    for block in blocks(tensor.array, block_bytes=_BLOCK_BYTES):
         digest.update(block)
     return digest.hexdigest()
 

@@ -1,0 +1,247 @@
+"""The one place that joins the stages: open, choose the recipe, plan, write, report.
+
+Not here: anything a stage decides. `convert` is the public Python entry; the command line only passes its options on.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from enum import Enum
+from pathlib import Path
+from typing import TypeVar
+
+from importer._version import __version__
+from importer.checkpoint import Checkpoint, open_checkpoint
+from importer.errors import DecisionNeededError, Location, UsageError, shown
+from importer.limits import DEFAULT_LIMITS, Limits
+from importer.plan import AdapterChoice, DTypeChoice, PlanOptions, build_plan, weights_below
+from importer.recipes import Choice, Pattern, Recipe, choose_recipe, load_recipe, parse_pattern
+from importer.recipes.faults import TextError
+from importer.report import ApplyResult, applied_from
+from importer.writers import Destination, Format, OutputTensor, plan_layout, write
+
+__all__ = ["convert"]
+
+PathLike = str | os.PathLike[str]
+
+_FORMATS = {".bpk": Format.BURNPACK, ".safetensors": Format.SAFETENSORS}
+
+_Option = TypeVar("_Option", bound=Enum)
+
+
+class _ParamIds(Enum):
+    """What `param_ids` takes."""
+
+    NONE = "none"
+    STABLE = "stable"
+
+
+def convert(  # noqa: PLR0913 - the options of the command line, one for one
+    source: PathLike,
+    output: PathLike,
+    *,
+    recipe: str = "auto",
+    target: PathLike | None = None,
+    root: str | None = None,
+    dtype: str | None = None,
+    adapter: str = "auto",
+    param_ids: str = "none",
+    only: str | None = None,
+    shard_size: int | None = None,
+    workers: int | None = None,
+    dry_run: bool = False,
+    overwrite: bool = False,
+    allow_missing: bool = False,
+    strict: bool = False,
+    limits: Limits = DEFAULT_LIMITS,
+) -> ApplyResult:
+    """Convert a checkpoint for Burn and say what happened to every tensor.
+
+    Args:
+        source: checkpoint file, index file or folder.
+        output: file to write; `.bpk` or `.safetensors` decides the format.
+        recipe: `auto` finds one from config.json or the names; `none` keeps names and layouts; a built-in name; a file.
+        target: `.bpk` or `.safetensors` saved from the freshly initialised Burn model; the output holds what it names.
+        root: dotted key below which the weights lie; found where it is None.
+        dtype: `keep`, `f32`, `f16`, `bf16` or `half` for every float; None leaves it to the recipe.
+        adapter: `auto`, `none`, `burn` (torch layouts to Burn's) or `torch` (Burn's to torch's).
+        param_ids: `none` or `stable`; ids of the target win.
+        only: pattern that output names must match.
+        shard_size: largest size of one output file in bytes; None writes one file.
+        workers: threads that read and write.
+        dry_run: plan and report, write nothing.
+        overwrite: replace an existing output.
+        allow_missing: let a conversion stand that lacks tensors of the target.
+        strict: refuse a conversion that leaves tensors unused.
+        limits: bounds on the source.
+
+    Returns:
+        The report. `is_success` is false, and nothing was written, where missing, unused or errors forbid it.
+
+    Raises:
+        SourceError: the source was refused.
+        RecipeError: the recipe has faults or does not fit the config.
+        DecisionNeededError: no recipe was found, or a module type is needed and not known.
+        UsageError: options that make no sense.
+        WriteError: the output could not be written; nothing partial is left.
+    """
+    started = time.monotonic()
+    form = _format_of(output)
+    checkpoint = open_checkpoint(source, root=root, limits=limits)
+    chosen = _choose(recipe, checkpoint)
+    options = PlanOptions(
+        recipe=chosen.recipe,
+        adapter=_adapter(adapter, chosen),
+        skeleton=None if target is None else _open_target(target, limits),
+        dtype=None if dtype is None else _option(DTypeChoice, dtype, "dtype"),
+        stable_ids=_option(_ParamIds, param_ids, "param_ids") is _ParamIds.STABLE,
+        only=None if only is None else _only(only),
+    )
+    plan = build_plan(checkpoint, options)
+    tensors = [OutputTensor(step.name, step.array, step.param_id) for step in plan.steps]
+    destination = Destination(
+        path=os.fspath(output),
+        format=form,
+        shard_size=shard_size,
+        overwrite=overwrite,
+        workers=workers,
+        metadata=_metadata(checkpoint, chosen, options.adapter),
+        scalars=checkpoint.scalars,
+    )
+    result = ApplyResult(
+        source=os.fspath(source),
+        container=checkpoint.container,
+        root=checkpoint.root,
+        recipe=chosen.described,
+        output=destination.path,
+        format=form.value,
+        written=False,
+        dry_run=dry_run,
+        applied=tuple(map(applied_from, plan.steps)),
+        notes=(*checkpoint.notes, *plan.notes),
+        skipped=plan.skipped,
+        missing=plan.missing,
+        unused=plan.unused,
+        errors=plan.errors,
+        idle_rules=plan.idle_rules,
+        target=plan.target,
+        output_bytes=plan_layout(tensors, destination).nbytes,
+        allow_missing=allow_missing,
+        strict=strict,
+    )
+    if dry_run or not result.is_success:
+        return replace(result, seconds=time.monotonic() - started)
+    written = write(tensors, destination)
+    return replace(
+        result, written=True, files=written.paths, output_bytes=written.nbytes, seconds=time.monotonic() - started
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The recipe of a conversion, why it is this one, and whether names and layouts are to stay as they are."""
+
+    recipe: Recipe | None
+    why: str
+    as_is: bool = False
+
+    @property
+    def described(self) -> str | None:
+        """Return what the report says: name and reason, or None for a conversion as it is."""
+        if self.recipe is None:
+            return None if self.as_is else self.why
+        return f"{self.recipe.name} ({self.why})"
+
+
+def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:
+    """Return the recipe to apply.
+
+    Raises:
+        DecisionNeededError: `auto` found none, or more than one.
+    """
+    if recipe == "none":
+        return _Chosen(None, "none", as_is=True)
+    if recipe != "auto":
+        return _Chosen(load_recipe(recipe), "as asked for")
+    if checkpoint.container == Format.BURNPACK.value:
+        return _Chosen(None, "none: the source is burnpack already", as_is=True)
+    names = tuple(weights_below(checkpoint))
+    choice = choose_recipe(checkpoint.config, names)
+    if choice.recipe is not None:
+        return _Chosen(choice.recipe, choice.why)
+    if checkpoint.modules:
+        return _Chosen(None, "none: the file names the class of every module")
+    raise _no_recipe(checkpoint, choice)
+
+
+def _no_recipe(checkpoint: Checkpoint, choice: Choice) -> DecisionNeededError:
+    nearest = tuple(f"  {name}: {reason}" for name, reason in choice.nearest)
+    return DecisionNeededError(
+        choice.why,
+        where=Location(path=checkpoint.paths[0]),
+        how="Name a recipe with --recipe NAME or --recipe FILE, or copy names and layouts as they are with --recipe none."
+        + (" The nearest:" if nearest else ""),
+        lines=nearest,
+    )
+
+
+def _adapter(adapter: str, chosen: _Chosen) -> AdapterChoice:
+    """Return the layout change; `auto` aims at Burn unless names and layouts are to stay as they are."""
+    if adapter == "auto":
+        return AdapterChoice.NONE if chosen.as_is else AdapterChoice.BURN
+    return _option(AdapterChoice, adapter, "adapter")
+
+
+def _format_of(output: PathLike) -> Format:
+    """Return the format that the output's extension names."""
+    form = _FORMATS.get(Path(output).suffix.lower())
+    if form is None:
+        raise UsageError(
+            f"the output {shown(os.fspath(output))} has no extension that names a format",
+            how="End it in .bpk for burnpack or in .safetensors.",
+        )
+    return form
+
+
+def _open_target(target: PathLike, limits: Limits) -> Checkpoint:
+    skeleton = open_checkpoint(target, limits=limits)
+    if skeleton.container not in {form.value for form in Format}:
+        raise UsageError(
+            f"the target is a {skeleton.container} file",
+            where=Location(path=os.fspath(target)),
+            how="Give a .bpk or .safetensors that your Burn program saved from the fresh model.",
+        )
+    return skeleton
+
+
+def _option(kind: type[_Option], value: str, name: str) -> _Option:
+    """Return the member of `kind` that `value` names."""
+    try:
+        return kind(value)
+    except ValueError as error:
+        known = ", ".join(str(member.value) for member in kind)
+        raise UsageError(f"{name} is {shown(value)}", how=f"Choose one of {known}.") from error
+
+
+def _only(text: str) -> Pattern:
+    try:
+        return parse_pattern(text)
+    except TextError as error:
+        raise UsageError(f"the pattern of `only` is wrong: {error.what}", how=error.how) from error
+
+
+def _metadata(checkpoint: Checkpoint, chosen: _Chosen, adapter: AdapterChoice) -> dict[str, str]:
+    """Return what the output says of itself: how it was made, and in which layout its modules are.
+
+    A loader that adapts layouts once more would transpose square matrices unseen; `importer.layout` tells it not to.
+    The metadata of a source that has some is kept below ours, without the keys of the tool that wrote it.
+    """
+    kept = {key: text for key, text in checkpoint.metadata.items() if key not in {"format", "producer", "version"}}
+    layout = {AdapterChoice.BURN: "burn", AdapterChoice.TORCH: "torch"}.get(
+        adapter, kept.get("importer.layout", "source")
+    )
+    made = {"format": "pt" if layout == "torch" else "burn", "producer": "importer", "version": __version__}
+    recipe = {} if chosen.recipe is None else {"importer.recipe": chosen.recipe.name}
+    return {**kept, **made, "importer.layout": layout, **recipe}
