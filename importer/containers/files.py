@@ -7,13 +7,13 @@ import json
 import os
 import stat
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from importer.errors import CorruptContainerError, LimitError, Location, MissingFileError, SourceError, shown
 from importer.limits import Limits
 from importer.storages import SourceFile
 
-__all__ = ["open_source", "parse_json_object", "read_json_object"]
+__all__ = ["open_source", "parse_json_object", "path_inside", "read_json_object"]
 
 
 def open_source(path: Path) -> SourceFile:
@@ -38,6 +38,24 @@ def open_source(path: Path) -> SourceFile:
         raise SourceError(
             f"the file cannot be opened: {os.strerror(error.errno or 0)}", where=where, how=how
         ) from error
+
+
+def path_inside(folder: Path, name: str, where: Location) -> Path:
+    """Return the path of a file that an index in `folder` names.
+
+    Names only are judged: a model cache may well hold symbolic links to elsewhere, made by its owner.
+
+    Raises:
+        CorruptContainerError: the name leaves the folder.
+    """
+    pure = PurePosixPath(name)
+    if not name or pure.is_absolute() or ".." in pure.parts or any(sign in name for sign in "\\:\0"):
+        raise CorruptContainerError(
+            f"the file name {shown(name)} leaves the folder of the index",
+            where=where,
+            how="Do not trust this checkpoint; get it from its source.",
+        )
+    return folder / pure
 
 
 def read_json_object(path: Path, limits: Limits) -> Mapping[str, object]:

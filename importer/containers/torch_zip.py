@@ -21,7 +21,7 @@ from importer.limits import Limits
 from importer.storages import SourceFile
 from importer.unpickling import Global, PersistentId, unpickle
 
-__all__ = ["TorchArchive", "open_zip"]
+__all__ = ["TorchArchive", "find_root", "open_zip"]
 
 _SHOWN_NAMES = 4
 
@@ -34,9 +34,9 @@ def open_zip(file: SourceFile, limits: Limits) -> PickleContainer | TableContain
         SourceError: damaged, contradictory or over a limit.
     """
     archive = ZipArchive(file, limits)
-    root = _find_root(archive, "data.pkl")
+    root = find_root(archive, "data.pkl")
     if root is None:
-        json_root = _find_root(archive, "model.json")
+        json_root = find_root(archive, "model.json")
         if json_root is None or f"{json_root}version" not in archive.entries:
             raise _foreign_archive(archive)
         return read_json_archive(archive, json_root, limits)
@@ -118,7 +118,7 @@ class TorchArchive:
         return order == b"big"
 
 
-def _find_root(archive: ZipArchive, record: str) -> str | None:
+def find_root(archive: ZipArchive, record: str) -> str | None:
     """Return the folder (empty or ending in a slash) in which `record` lies least deep, None if there is none.
 
     Raises:

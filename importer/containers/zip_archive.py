@@ -205,17 +205,8 @@ class ZipArchive:
 
 def _find_directory(file: SourceFile, start: int, end: int) -> _Directory:
     """Locate the central directory from the end of the archive, through the zip64 records where there are any."""
-    tail_start = max(start, end - _END.size - _MAX_COMMENT)
-    tail = file.read(tail_start, end - tail_start)
-    found = tail.rfind(_END_SIGNATURE)
-    position = tail_start + found
-    if found < 0 or position + _END.size > end:
-        raise TruncatedError(
-            "the ZIP archive has no directory at its end",
-            where=Location(path=file.path, offset=end),
-            how="The download or copy was cut off: get the file again.",
-        )
-    _, disk, first_disk, _, count, size, offset, _ = _END.unpack_from(tail, found)
+    position, record = _find_end(file, start, end)
+    _, disk, first_disk, _, count, size, offset, _ = _END.unpack(record)
     if disk not in {0, _UNKNOWN_16} or first_disk not in {0, _UNKNOWN_16}:
         raise UnsupportedError(
             "the archive is split over several files",
@@ -228,6 +219,22 @@ def _find_directory(file: SourceFile, start: int, end: int) -> _Directory:
     if directory_start < start or archive_start < start:
         raise _corrupt_directory(file, position, "its own end record points outside of the file")
     return _Directory(directory_start, size, count, archive_start)
+
+
+def _find_end(file: SourceFile, start: int, end: int) -> tuple[int, bytes]:
+    """Return offset and bytes of the end record: the last one, as every reader takes it."""
+    # Archives without a comment, as torch writes them, need not have their last 64 KiB read.
+    for tail_length in (_END.size, _END.size + _MAX_COMMENT):
+        tail_start = max(start, end - tail_length)
+        tail = file.read(tail_start, end - tail_start)
+        found = tail.rfind(_END_SIGNATURE)
+        if 0 <= found <= len(tail) - _END.size:
+            return tail_start + found, tail[found : found + _END.size]
+    raise TruncatedError(
+        "the ZIP archive has no directory at its end",
+        where=Location(path=file.path, offset=end),
+        how="The download or copy was cut off: get the file again.",
+    )
 
 
 def _read_end64(file: SourceFile, start: int, position: int, plain: tuple[int, int, int]) -> tuple[int, int, int, int]:
