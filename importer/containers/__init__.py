@@ -1,4 +1,34 @@
 """File layouts behind one protocol: which bytes lie where. Knows nothing of what tensors mean.
 
-`open_container(path, limits) -> Opened` tells the layout by content, never by extension.
+`open_container` tells the layout from the contents and gives what `importer.containers.base` describes.
 """
+
+from importer.containers.base import (
+    Container,
+    Opaque,
+    Opened,
+    PickleContainer,
+    Resolved,
+    Resolver,
+    ScriptClass,
+    SetContainer,
+    Shard,
+    StorageRecord,
+    TableContainer,
+)
+from importer.containers.opening import open_container
+
+__all__ = [
+    "Container",
+    "Opaque",
+    "Opened",
+    "PickleContainer",
+    "Resolved",
+    "Resolver",
+    "ScriptClass",
+    "SetContainer",
+    "Shard",
+    "StorageRecord",
+    "TableContainer",
+    "open_container",
+]

@@ -5,7 +5,7 @@
     TableContainer     safetensors, burnpack, distributed checkpoints: names and arrays, ready
     SetContainer       sharded sets and tensor-parallel slices: several of the above, in order
 
-`Opened` adds what lies beside the weights (config.json). Not here: which layout a file has (`detect`), and what trees and
+`Opened` adds what lies beside the weights (config.json). Not here: which layout a file has (`opening`), and what trees and
 names mean (`importer.checkpoint`).
 """
 
@@ -94,7 +94,7 @@ class PickleContainer:
     """A file whose names and tensors hang in one unpickled tree.
 
     Attributes:
-        kind: zip, zip-1.4 (the experimental one), legacy, tar, pickle or torchscript.
+        kind: zip, legacy, tar, pickle or torchscript.
         paths: the file.
         tree: the unpickled object.
         resolve: what a persistent id in the tree means.
@@ -117,7 +117,7 @@ class TableContainer:
     """Files that say themselves which array has which name.
 
     Attributes:
-        kind: safetensors, burnpack or distributed.
+        kind: safetensors, burnpack, distributed, or torchscript for archives before torch 1.3.
         paths: the files, the one given first.
         arrays: in file order.
         opaque: entries without a dense array.
@@ -188,8 +188,10 @@ class Opened:
         container: the weights.
         config: contents of `config.json`, or else `params.json`, in the folder of the weights; None without one.
         config_path: the file they came from.
+        notes: remarks for the report.
     """
 
     container: Container
     config: Mapping[str, object] | None = None
     config_path: str | None = None
+    notes: tuple[str, ...] = ()

@@ -20,7 +20,7 @@ from importer.errors import CorruptContainerError, LimitError, Location, Truncat
 from importer.limits import Limits
 from importer.storages import FileRange, InflatedRange, SourceFile, Storage
 
-__all__ = ["Entry", "ZipArchive"]
+__all__ = ["Entry", "ZipArchive", "has_directory"]
 
 _END = struct.Struct("<4s4H2LH")
 _END64_LOCATOR = struct.Struct("<4sLQL")
@@ -203,9 +203,21 @@ class ZipArchive:
         )
 
 
+def has_directory(file: SourceFile) -> bool:
+    """Whether a file ends like a ZIP archive."""
+    return _find_end(file, 0, file.size) is not None
+
+
 def _find_directory(file: SourceFile, start: int, end: int) -> _Directory:
     """Locate the central directory from the end of the archive, through the zip64 records where there are any."""
-    position, record = _find_end(file, start, end)
+    found = _find_end(file, start, end)
+    if found is None:
+        raise TruncatedError(
+            "the ZIP archive has no directory at its end",
+            where=Location(path=file.path, offset=end),
+            how="The download or copy was cut off: get the file again.",
+        )
+    position, record = found
     _, disk, first_disk, _, count, size, offset, _ = _END.unpack(record)
     if disk not in {0, _UNKNOWN_16} or first_disk not in {0, _UNKNOWN_16}:
         raise UnsupportedError(
@@ -221,7 +233,7 @@ def _find_directory(file: SourceFile, start: int, end: int) -> _Directory:
     return _Directory(directory_start, size, count, archive_start)
 
 
-def _find_end(file: SourceFile, start: int, end: int) -> tuple[int, bytes]:
+def _find_end(file: SourceFile, start: int, end: int) -> tuple[int, bytes] | None:
     """Return offset and bytes of the end record: the last one, as every reader takes it."""
     # Archives without a comment, as torch writes them, need not have their last 64 KiB read.
     for tail_length in (_END.size, _END.size + _MAX_COMMENT):
@@ -230,11 +242,7 @@ def _find_end(file: SourceFile, start: int, end: int) -> tuple[int, bytes]:
         found = tail.rfind(_END_SIGNATURE)
         if 0 <= found <= len(tail) - _END.size:
             return tail_start + found, tail[found : found + _END.size]
-    raise TruncatedError(
-        "the ZIP archive has no directory at its end",
-        where=Location(path=file.path, offset=end),
-        how="The download or copy was cut off: get the file again.",
-    )
+    return None
 
 
 def _read_end64(file: SourceFile, start: int, position: int, plain: tuple[int, int, int]) -> tuple[int, int, int, int]:
