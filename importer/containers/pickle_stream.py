@@ -8,7 +8,14 @@ from __future__ import annotations
 
 import struct
 
-from importer.errors import CorruptContainerError, Location, TruncatedError, UnsupportedError
+from importer.errors import (
+    CorruptContainerError,
+    Location,
+    MalformedPickleError,
+    SourceError,
+    TruncatedError,
+    UnsupportedError,
+)
 from importer.limits import Limits
 from importer.storages import FileRange, SourceFile
 from importer.unpickling import Unpickled, unpickle
@@ -17,6 +24,8 @@ __all__ = ["PickleStream"]
 
 _FIRST_WINDOW = 1 << 12
 _GROWTH = 4
+# Opcode and fixed-size argument of an instruction.
+_LONGEST_HEAD = 9
 _COUNT = struct.Struct("<q")
 
 
@@ -53,13 +62,18 @@ class PickleStream:
             size = min(window, self.remaining)
             try:
                 tree = unpickle(self._file.read(self.position, size), where=where, limits=self._limits)
-            except TruncatedError:
-                if size == self.remaining:
+            except (TruncatedError, MalformedPickleError) as error:
+                if size == self.remaining or not self._is_cut(error, size):
                     raise
                 window *= _GROWTH
             else:
                 self.position += tree.end
                 return tree
+
+    def _is_cut(self, error: SourceError, size: int) -> bool:
+        """Whether an error in a window of `size` bytes may come from its end: an instruction may have been cut in two."""
+        at = error.where.offset if error.where else None
+        return isinstance(error, TruncatedError) or at is None or at >= self.position + size - _LONGEST_HEAD
 
     def read(self, length: int) -> bytes:
         """Read the next `length` bytes.
