@@ -33,8 +33,26 @@ class Limits:
     max_visited: int = 20_000_000
     """Values visited when the tree is walked; stops doubling through the memo (a few bytes that expand to 2**40 names)."""
 
+    free_visits: int = 100_000
+    """Values visited before `max_visits_per_byte` is looked at."""
+
+    max_visits_per_byte: int = 2
+    """Values visited per byte of pickle. Every value takes a byte to write; more means parts that are there many times."""
+
     max_name_length: int = 4_096
     """Characters of one dotted tensor name."""
+
+    free_name_characters: int = 16 * _MIB
+    """Characters of all tensor names together before `max_name_characters_per_byte` is looked at."""
+
+    max_name_characters_per_byte: int = 16
+    """Characters of all tensor names together, per byte of pickle. Bounds memory; real files have less than one."""
+
+    max_values: int = 10_000
+    """Plain values kept for display. Optimizers hold lists of numbers by the hundred thousand."""
+
+    max_value_length: int = 2_000
+    """Characters kept of one such text."""
 
     max_integer_bytes: int = 1_024
     """Length of one pickled long. The legacy magic number has 10 bytes; parsing is quadratic above this."""

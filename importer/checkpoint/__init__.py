@@ -1,1 +1,9 @@
-"""The opened source: tensors, modules, values and roots, from whatever container they came in."""
+"""The opened source: tensors, modules, values and roots, from whatever container they came in.
+
+`open_checkpoint(path) -> Checkpoint` describes everything in a source; only `Tensor.numpy()` reads.
+"""
+
+from importer.checkpoint.model import Checkpoint, ForeignGlobal, Module, Tensor, Unsupported
+from importer.checkpoint.opening import open_checkpoint
+
+__all__ = ["Checkpoint", "ForeignGlobal", "Module", "Tensor", "Unsupported", "open_checkpoint"]

@@ -67,7 +67,13 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Something tensor-like that is no dense tensor: `kind` is meta, quantized, sparse_coo, sparse_csr, nested, wrapper…"""
+    """Something tensor-like that is no dense tensor.
+
+    Attributes:
+        name: dotted path from the top of the file.
+        kind: meta, quantized, sparse_coo, sparse_csr, nested, wrapper, storage, numpy, embedded, empty or unknown.
+        reason: what it is instead, in a clause.
+    """
 
     name: str
     kind: str
@@ -107,6 +113,7 @@ class Checkpoint:
         metadata: `__metadata__` of safetensors, metadata of burnpack.
         scalars: scalars of burnpack.
         param_ids: burnpack parameter ids by tensor name.
+        unlisted: tensors in the files that the index does not list, as `name@file`; they are not in `tensors`.
         notes: remarks for the report.
     """
 
@@ -125,6 +132,7 @@ class Checkpoint:
     metadata: Mapping[str, str] = field(default_factory=dict)
     scalars: Mapping[str, object] = field(default_factory=dict)
     param_ids: Mapping[str, int] = field(default_factory=dict)
+    unlisted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Tensor:

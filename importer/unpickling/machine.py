@@ -121,9 +121,8 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
                 items = tuple(stack)
                 stack = below.pop()
                 stack.append(items)
-            elif code == _REDUCE and type(stack[-1]) is tuple and type(stack[-2]) is Global:
-                args = stack.pop()
-                target = stack[-1]
+            elif code == _REDUCE and type(args := stack[-1]) is tuple and type(target := stack[-2]) is Global:
+                stack.pop()
                 called[id(target)] = target
                 stack[-1] = Call(target, args)
             elif code == _TUPLE1:

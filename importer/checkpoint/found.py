@@ -1,0 +1,33 @@
+"""What one value of a source turns out to be: a dense array, or something tensor-like that is none.
+
+Not here: names; those belong to `importer.checkpoint.model`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from importer.arrays import Array
+
+__all__ = ["Dense", "NotDense"]
+
+
+@dataclass(slots=True)
+class Dense:
+    """A dense tensor.
+
+    Attributes:
+        array: the elements.
+        identity: equal for two tensors that are the same view of the same storage; None where nothing tells.
+    """
+
+    array: Array
+    identity: object
+
+
+@dataclass(frozen=True, slots=True)
+class NotDense:
+    """Something tensor-like without dense elements: the kind and the reason, as in `Unsupported`."""
+
+    kind: str
+    reason: str

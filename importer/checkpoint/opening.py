@@ -1,0 +1,213 @@
+"""`open_checkpoint`: from a path to a `Checkpoint`. Joins container, walk, roots and the list of foreign globals.
+
+Not here: file layouts (`importer.containers`), and the reading of trees (`importer.checkpoint.walking`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from importer.checkpoint.foreign import foreign_globals, refuse_hostile
+from importer.checkpoint.model import Checkpoint, ForeignGlobal, Tensor, Unsupported
+from importer.checkpoint.roots import candidate_roots, root_of_names
+from importer.checkpoint.walking import Findings, walk
+from importer.containers import PickleContainer, Resolved, SetContainer, Shard, TableContainer, open_container
+from importer.errors import LimitError, Location, MissingFileError, UsageError, shown
+from importer.limits import DEFAULT_LIMITS, Limits
+from importer.unpickling import PersistentId, collection_paused
+
+__all__ = ["open_checkpoint"]
+
+_SHOWN_NAMES = 5
+
+
+@dataclass(slots=True)
+class _Contents:
+    """What one container, or several together, have in them."""
+
+    findings: Findings = field(default_factory=Findings)
+    roots: tuple[str, ...] = ()
+    foreign: dict[str, ForeignGlobal] = field(default_factory=dict)
+    unlisted: list[str] = field(default_factory=list)
+
+
+def open_checkpoint(
+    path: str | os.PathLike[str], *, root: str | None = None, limits: Limits = DEFAULT_LIMITS
+) -> Checkpoint:
+    """Open a checkpoint: everything in it is described, no tensor byte is read and nothing is run.
+
+    Args:
+        path: a file, an index of shards, or a folder.
+        root: dotted path below which the model's weights lie; found if not given.
+        limits: bounds on what the source may ask for.
+
+    Raises:
+        UsageError: nothing lies below `root`, or a folder in which more than one file could be meant.
+        SourceError: the source is no checkpoint, damaged, hostile, or passes a limit.
+    """
+    with collection_paused():
+        opened = open_container(path, limits)
+        container = opened.container
+        match container:
+            case PickleContainer():
+                contents = _from_pickle(container, limits)
+            case TableContainer():
+                contents = _from_table(container, limits)
+            case SetContainer():
+                contents = _from_set(container, limits)
+        findings = contents.findings
+        findings.raise_damage()
+        _bound_expansion(findings.tensors, container.paths, limits)
+        return Checkpoint(
+            paths=container.paths,
+            container=container.kind,
+            tensors=findings.tensors,
+            arrays=findings.arrays,
+            unsupported=tuple(findings.unsupported),
+            values=findings.values,
+            modules=findings.modules,
+            root=_checked_root(root, contents, container.paths[0]),
+            root_candidates=contents.roots,
+            foreign_globals=tuple(contents.foreign.values()),
+            config=opened.config,
+            config_path=opened.config_path,
+            metadata={} if isinstance(container, PickleContainer) else container.metadata,
+            scalars=container.scalars if isinstance(container, TableContainer) else {},
+            param_ids=container.param_ids if isinstance(container, TableContainer) else {},
+            unlisted=tuple(contents.unlisted),
+            notes=(*container.notes, *opened.notes, *findings.notes),
+        )
+
+
+def _from_pickle(container: PickleContainer, limits: Limits, name: str = "") -> _Contents:
+    """Read a tree; `name` is put before all names in it."""
+    contents = _Contents()
+    refuse_hostile(container.tree, Location(path=container.paths[0]))
+    contents.foreign = {item.name: item for item in foreign_globals(container.tree)}
+    contents.roots = candidate_roots(walk(container, limits, contents.findings, name))
+    return contents
+
+
+def _from_table(container: TableContainer, limits: Limits, prefix: str = "") -> _Contents:
+    """Take over names and arrays; objects beside them are trees of plain values."""
+    contents = _Contents()
+    findings = contents.findings
+    for name, array in container.arrays.items():
+        findings.tensors[prefix + name] = Tensor(prefix + name, array)
+    for opaque in container.opaque:
+        findings.unsupported.append(Unsupported(prefix + opaque.name, opaque.kind, opaque.reason))
+    for name, tree in container.objects.items():
+        item = PickleContainer(kind=container.kind, paths=container.paths, tree=tree, resolve=_no_storages)
+        inner = _from_pickle(item, limits, prefix + name)
+        _merge(contents, inner)
+    contents.roots = root_of_names(findings.tensors) if container.kind == "distributed" else ()
+    return contents
+
+
+def _from_set(container: SetContainer, limits: Limits) -> _Contents:
+    """Read all files of a set, and hold what is in them against what its index lists.
+
+    Raises:
+        MissingFileError: a tensor the index lists is not in its file.
+    """
+    contents = _Contents()
+    missing: list[str] = []
+    for shard in container.shards:
+        if isinstance(shard.container, PickleContainer):
+            inner = _from_pickle(shard.container, limits, shard.prefix.rstrip("."))
+        else:
+            inner = _from_table(shard.container, limits, shard.prefix)
+        if shard.expected is not None:
+            missing += [f"{name}@{Path(shard.path).name}" for name in sorted(_absent(shard, inner))]
+            _remove_unlisted(shard, inner)
+        _merge(contents, inner)
+    if missing:
+        listed = ", ".join(map(shown, missing[:_SHOWN_NAMES]))
+        raise MissingFileError(
+            f"{len(missing)} tensors that the index lists are not in their files: {listed}",
+            where=Location(path=container.paths[0]),
+            how="The index and the files do not belong together, or a file is damaged: download them again.",
+        )
+    return contents
+
+
+def _absent(shard: Shard, contents: _Contents) -> set[str]:
+    """Return the names the index lists that nothing in the shard has, be it readable or not."""
+    findings = contents.findings
+    opaque = {entry.name for entry in findings.unsupported}
+    damaged = {name for name, _ in findings.damaged}
+    return set(shard.expected or ()) - findings.tensors.keys() - findings.arrays.keys() - opaque - damaged
+
+
+def _remove_unlisted(shard: Shard, contents: _Contents) -> None:
+    """Take out the tensors the index does not list for this shard; leftovers of another run, as a rule."""
+    expected = shard.expected or frozenset()
+    for found in (contents.findings.tensors, contents.findings.arrays):
+        for name in [name for name in found if name not in expected]:
+            del found[name]
+            contents.unlisted.append(f"{name}@{Path(shard.path).name}")
+
+
+def _merge(into: _Contents, other: _Contents) -> None:
+    """Add what another container holds; a name that is taken already gets a number."""
+    for name, tensor in other.findings.tensors.items():
+        free = into.findings.unique(name)
+        into.findings.tensors[free] = tensor if free == name else replace(tensor, name=free)
+    for name, array in other.findings.arrays.items():
+        free = into.findings.unique(name)
+        into.findings.arrays[free] = array if free == name else replace(array, name=free)
+    into.findings.unsupported += other.findings.unsupported
+    into.findings.values |= other.findings.values
+    into.findings.modules |= other.findings.modules
+    into.findings.damaged += other.findings.damaged
+    into.findings.notes += other.findings.notes
+    into.foreign |= other.foreign
+    into.unlisted += other.unlisted
+
+
+def _no_storages(pid: PersistentId) -> Resolved:
+    raise AssertionError(f"objects with tensors inside come as opaque entries, not as trees: {pid}")
+
+
+def _bound_expansion(tensors: Mapping[str, Tensor], paths: tuple[str, ...], limits: Limits) -> None:
+    """Hold the size of all tensors together against the size of the files.
+
+    Raises:
+        LimitError: repeated views make far more of the files than is in them.
+    """
+    total = sum(tensor.nbytes for tensor in tensors.values())
+    if total <= limits.free_expansion:
+        return
+    size = sum(Path(path).stat().st_size for path in paths)
+    if total > limits.max_expansion * size:
+        raise LimitError(
+            f"{size} bytes of file claim to be {total} bytes of tensors",
+            limit="max_expansion",
+            allowed=limits.max_expansion,
+            actual=total // max(size, 1),
+            where=Location(path=paths[0]),
+            how="The file was made to exhaust memory or disk; if it is trusted, raise `max_expansion`.",
+        )
+
+
+def _checked_root(root: str | None, contents: _Contents, path: str) -> str:
+    """Return the root asked for, or the one found.
+
+    Raises:
+        UsageError: nothing lies below the one asked for.
+    """
+    if root is None:
+        return contents.roots[0] if contents.roots else ""
+    root = root.strip(".")
+    findings = contents.findings
+    if not root or any(name.startswith(f"{root}.") for names in (findings.tensors, findings.arrays) for name in names):
+        return root
+    candidates = ", ".join(shown(candidate or ".") for candidate in contents.roots) or "none but the top"
+    raise UsageError(
+        f"no tensor lies below {shown(root)}",
+        where=Location(path=path),
+        how=f"Places with tensors: {candidates}.",
+    )

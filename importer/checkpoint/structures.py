@@ -1,0 +1,80 @@
+"""What containers and objects in an unpickled tree contain, whether plain values or inert calls stand for them.
+
+Nothing is hashed or copied that the pickle has not hashed already. Not here: what the contents mean.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from importer.checkpoint.vocabulary import MAPPINGS, SEQUENCES
+from importer.unpickling import Call, Global
+
+__all__ = ["attributes", "elements", "is_mapping", "is_sequence", "items", "key_text"]
+
+_SLOTS_STATE = 2  # attributes and slots, where a class has both
+_PAIR = 2
+
+
+def is_mapping(value: object) -> bool:
+    """Whether a value is a dict, or a call that makes one of the standard library's."""
+    return isinstance(value, dict) or (isinstance(value, Call) and _is_call_of(value, MAPPINGS))
+
+
+def is_sequence(value: object) -> bool:
+    """Whether a value is a list, tuple or set, or a call that makes one."""
+    return isinstance(value, list | tuple | set | frozenset) or (
+        isinstance(value, Call) and _is_call_of(value, SEQUENCES)
+    )
+
+
+def items(value: object) -> Iterator[tuple[object, object]]:
+    """Yield keys and values of a mapping in order; nothing for any other value."""
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, Call):
+        if is_mapping(value) and value.args:
+            yield from _initial_items(value.args[0])
+        yield from (value.entries or {}).items()
+
+
+def elements(value: object) -> Iterator[object]:
+    """Yield the elements of a sequence in order; nothing for any other value."""
+    if isinstance(value, list | tuple | set | frozenset):
+        yield from value
+    elif isinstance(value, Call):
+        if is_sequence(value) and value.args and isinstance(value.args[0], list | tuple | set | frozenset):
+            yield from value.args[0]
+        yield from value.elements or ()
+
+
+def attributes(call: Call) -> Mapping[object, object]:
+    """Return the attributes an object would be given: its state, where that is a mapping, with its slots."""
+    state = call.state
+    if isinstance(state, dict):
+        return state
+    if isinstance(state, tuple) and len(state) == _SLOTS_STATE:
+        return {name: value for part in state if isinstance(part, dict) for name, value in part.items()}
+    if isinstance(state, Call) and is_mapping(state):
+        return state.entries or {}
+    return {}
+
+
+def key_text(key: object) -> str:
+    """Return how a dictionary key stands in a dotted name: a class as `module.name`, bytes of Python 2 as Latin-1."""
+    if isinstance(key, bytes):
+        return key.decode("latin-1")
+    return str(key)
+
+
+def _initial_items(source: object) -> Iterator[tuple[object, object]]:
+    """Yield what a mapping is made from: another one, or pairs (as Python 2 pickled ordered dicts)."""
+    if isinstance(source, dict):
+        yield from source.items()
+    elif isinstance(source, Iterable):
+        yield from (tuple(pair) for pair in source if isinstance(pair, list | tuple) and len(pair) == _PAIR)
+
+
+def _is_call_of(call: Call, names: frozenset[tuple[str, str]]) -> bool:
+    node = call.callable
+    return isinstance(node, Global) and (node.module, node.name) in names

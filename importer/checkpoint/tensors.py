@@ -1,0 +1,333 @@
+"""Tensors from the calls torch has pickled them as, from 0.1 to today; nothing is called and no byte is read.
+
+Not here: names and order (`walking`), and whole modules (`modules`).
+
+Format facts: `torch/_utils.py` (`_rebuild_*`), `torch/_tensor.py` (`Tensor.__reduce_ex__`, `__setstate__`,
+`_rebuild_from_type*`), `torch/nn/parameter.py` and `torch/autograd/variable.py` of the releases.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+from importer.arrays import cast, strided
+from importer.checkpoint.found import Dense, NotDense
+from importer.checkpoint.numpy_values import is_numpy, read_array
+from importer.checkpoint.vocabulary import MAPPINGS
+from importer.containers.base import Resolver, StorageRecord
+from importer.dtypes import DType, Kind, dtype_of_torch
+from importer.errors import Location, TensorError, shown
+from importer.unpickling import Call, Global, PersistentId
+
+__all__ = ["TensorReader"]
+
+_HOW = "The file is damaged or was made to mislead; get it again from where it came."
+_STATE_OF_TENSOR = 4  # storage, offset, size, stride: torch.Tensor before 0.1.10
+_STATE_OF_VARIABLE = 5  # data, ...: torch.autograd.Variable before 0.4
+_NO_FLAGS: Mapping[object, object] = {}
+
+
+class TensorReader:
+    """Reads the tensors of one pickle-based container.
+
+    Attributes:
+        resolve: what a persistent id means.
+        where: the container, for errors.
+        big_endian: whether elements in the storages are big-endian.
+    """
+
+    __slots__ = ("big_endian", "resolve", "where")
+
+    def __init__(self, resolve: Resolver, where: Location, *, big_endian: bool = False) -> None:
+        self.resolve = resolve
+        self.where = where
+        self.big_endian = big_endian
+
+    def read(self, call: Call) -> Dense | NotDense | None:
+        """Return the tensor a call stands for, or None if it stands for something else.
+
+        Raises:
+            SourceError: the storage is missing or too short, or the arguments do not describe a tensor.
+        """
+        dtypes: list[DType] = []
+        outermost = call
+        while type(node := call.callable) is Global:
+            key = (node.module, node.name)
+            rebuild = _REBUILDS.get(key)
+            if rebuild is not None:
+                found = rebuild(self, call.args)
+                return found if call is outermost else _cast(found, dtypes)
+            unwrap = _WRAPPERS.get(key) or (_unwrap_object if _is_tensor_class(node) else None)
+            if unwrap is None:
+                break
+            inner = unwrap(self, call)
+            if not isinstance(inner, _Inner):
+                return inner
+            call = inner.call
+            if inner.dtype is not None:
+                dtypes.append(inner.dtype)
+        if isinstance(node, Global) and is_numpy(node) and call is not outermost:
+            return _cast(self._numpy(call), dtypes)
+        if call is outermost and not (isinstance(node, Global) and node.module == "torch._utils"):
+            return None
+        return NotDense("unknown", f"rebuilt by {shown(node)}, which is not known here")
+
+    def _numpy(self, call: Call) -> Dense | NotDense:
+        found = read_array(call, self.where)
+        return found if isinstance(found, NotDense) else Dense(found, None)
+
+    def fault(self, what: str) -> TensorError:
+        """Return the error for arguments that describe no tensor."""
+        return TensorError(what, where=self.where, how=_HOW)
+
+    def record(self, storage: object) -> StorageRecord | NotDense:
+        """Return the storage that the first argument of a tensor means."""
+        if type(storage) is PersistentId:
+            record = self.resolve(storage)
+            if isinstance(record, StorageRecord):
+                return record
+        elif isinstance(storage, Call) and isinstance(storage.callable, Global):
+            return NotDense("embedded", f"its storage is pickled within the pickle, by {shown(storage.callable)}")
+        raise self.fault("its storage is none")
+
+    def view(
+        self,
+        args: tuple[object, ...],
+        *,
+        dtype: DType | None = None,
+        flags: Mapping[object, object] = _NO_FLAGS,
+    ) -> Dense | NotDense:
+        """Return the view of a storage that `storage, offset, size, stride` describe.
+
+        Args:
+            args: begins with these four.
+            dtype: element type where the storage does not say it.
+            flags: `conj` and `neg`, torch's lazy bits.
+
+        Raises:
+            SourceError: the storage is missing or too short, or the four describe no tensor.
+        """
+        if len(args) < _STATE_OF_TENSOR:
+            raise self.fault(f"it is described by {len(args)} values, not by storage, offset, size and stride")
+        record = self.record(args[0])
+        if isinstance(record, NotDense):
+            return record
+        offset, size, stride = args[1], self.integers(args[2]), self.integers(args[3])
+        element = dtype or record.dtype
+        if type(offset) is not int or element is None:
+            raise self.fault(f"its offset is {shown(offset)} and its type {element}")
+        if element.kind is Kind.QUANTIZED:
+            return NotDense("quantized", f"elements of type {element} without a scale")
+        offset += record.offset
+        conjugate, negative = (flags.get("conj") is True, flags.get("neg") is True) if flags else (False, False)
+        array = strided(
+            record.storage,
+            element,
+            size,
+            stride,
+            offset,
+            big_endian=self.big_endian,
+            conjugate=conjugate,
+            negative=negative,
+        )
+        return Dense(array, (record.key, offset, size, stride, element.name, conjugate, negative))
+
+    def integers(self, value: object) -> tuple[int, ...]:
+        """Return a size or stride: a tuple, a list or a `torch.Size` of integers."""
+        if isinstance(value, Call) and value.callable == _SIZE and len(value.args) == 1:
+            value = value.args[0]
+        if type(value) is not tuple:
+            if type(value) is not list:
+                raise self.fault(f"{shown(value)} is no size or stride")
+            value = tuple(value)
+        for number in value:
+            if type(number) is not int:
+                raise self.fault(f"{shown(number)} is no number of elements")
+        return value
+
+
+class _Inner(NamedTuple):
+    """A call wrapped in another one, and the type its elements are converted to on the way."""
+
+    call: Call
+    dtype: DType | None = None
+
+
+_SIZE = Global("torch", "Size")
+
+
+def _cast(found: Dense | NotDense, dtypes: list[DType]) -> Dense | NotDense:
+    """Convert a tensor as its wrappers would, the innermost first."""
+    if isinstance(found, NotDense):
+        return found
+    array = found.array
+    for dtype in reversed(dtypes):
+        array = array if array.dtype is dtype else cast(array, dtype)
+    return Dense(array, None if array is not found.array else found.identity)
+
+
+def _dtype(value: object) -> DType | None:
+    """Return the type that `torch.float32` or the like names."""
+    return dtype_of_torch(value.name) if isinstance(value, Global) and value.module == "torch" else None
+
+
+# Rebuild functions: from arguments to a tensor.
+
+
+def _rebuild_tensor(reader: TensorReader, args: tuple[object, ...]) -> Dense | NotDense:
+    return reader.view(args)
+
+
+def _rebuild_tensor_v2(reader: TensorReader, args: tuple[object, ...]) -> Dense | NotDense:
+    return reader.view(args, flags=_flags(args[6])) if len(args) > 6 else reader.view(args)  # noqa: PLR2004 - metadata
+
+
+def _rebuild_tensor_v3(reader: TensorReader, args: tuple[object, ...]) -> Dense | NotDense:
+    *_, dtype = args[:7]
+    if _dtype(dtype) is None:
+        return NotDense("unknown", f"its type {shown(dtype)} is not known here")
+    return reader.view(args, dtype=_dtype(dtype), flags=_flags(args[7]) if len(args) > 7 else _NO_FLAGS)  # noqa: PLR2004 - metadata
+
+
+def _flags(metadata: object) -> Mapping[object, object]:
+    """Return the lazy bits of a tensor: a dict, also one pickled as OrderedDict, or None."""
+    if isinstance(metadata, Call):
+        node = metadata.callable
+        if isinstance(node, Global) and (node.module, node.name) in MAPPINGS:
+            return metadata.entries or _NO_FLAGS
+    return metadata if isinstance(metadata, dict) else _NO_FLAGS
+
+
+def _rebuild_meta(_reader: TensorReader, args: tuple[object, ...]) -> NotDense:
+    dtype, size = args[:2] if len(args) > 1 else (None, None)
+    return NotDense(
+        "meta", f"shape {shown(size)} and type {shown(dtype)}, but no data: it was saved from the meta device"
+    )
+
+
+def _rebuild_quantized(_reader: TensorReader, args: tuple[object, ...]) -> NotDense:
+    match args:
+        case (_, _, size, _, (Global() as scheme, *_), *_):
+            return NotDense("quantized", f"shape {shown(size)}, integers with scales ({scheme.name})")
+        case _:
+            return NotDense("quantized", "integers with scales")
+
+
+def _rebuild_sparse(_reader: TensorReader, args: tuple[object, ...]) -> NotDense:
+    match args:
+        case (Call(args=(str() as layout,)), tuple() as parts) | (str() as layout, tuple() as parts):
+            kind = layout  # torch.serialization._get_layout("torch.sparse_csr")
+        case (Global(name=layout), tuple() as parts):
+            kind = layout
+        case _:
+            kind, parts = "sparse", ()
+    kind = kind.removeprefix("torch.")
+    sizes = parts[2:3] if kind == "sparse_coo" else parts[3:4]
+    size = sizes[0].args[0] if sizes and isinstance(sizes[0], Call) and sizes[0].args else "".join(map(str, sizes))
+    return NotDense(kind, f"shape {shown(size)}, given by indices and values instead of dense elements")
+
+
+def _rebuild_nested(_reader: TensorReader, _args: tuple[object, ...]) -> NotDense:
+    return NotDense("nested", "rows of different lengths have no dense shape")
+
+
+def _rebuild_wrapper(_reader: TensorReader, args: tuple[object, ...]) -> NotDense:
+    return NotDense("wrapper", f"a tensor subclass without data of its own ({shown(args[0] if args else 'unknown')})")
+
+
+_Rebuild: TypeAlias = Callable[[TensorReader, tuple[object, ...]], Dense | NotDense]
+_REBUILDS: dict[tuple[str, str], _Rebuild] = {
+    ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor_v2,
+    ("torch._utils", "_rebuild_tensor"): _rebuild_tensor,
+    ("torch._utils", "_rebuild_tensor_v3"): _rebuild_tensor_v3,
+    ("torch._utils", "_rebuild_meta_tensor_no_storage"): _rebuild_meta,
+    ("torch._utils", "_rebuild_qtensor"): _rebuild_quantized,
+    ("torch._utils", "_rebuild_sparse_tensor"): _rebuild_sparse,
+    ("torch._utils", "_rebuild_sparse_csr_tensor"): _rebuild_sparse,
+    ("torch._utils", "_rebuild_nested_tensor"): _rebuild_nested,
+    ("torch._utils", "_rebuild_wrapper_subclass"): _rebuild_wrapper,
+    ("torch.nested._internal.nested_tensor", "_rebuild_njt"): _rebuild_nested,
+}
+
+
+# Wrappers: from a call to the one inside it.
+
+
+def _unwrap_parameter(reader: TensorReader, call: Call) -> _Inner:
+    return _inner(reader, call.args[0] if call.args else None)
+
+
+def _unwrap_device(reader: TensorReader, call: Call) -> _Inner | NotDense:
+    """Unwrap a tensor of another device: numbers of the CPU, and the type to convert them to."""
+    data, dtype = call.args[:2] if len(call.args) > 1 else (None, None)
+    if _dtype(dtype) is None:
+        return NotDense("unknown", f"its type {shown(dtype)} is not known here")
+    return _inner(reader, data, _dtype(dtype))
+
+
+def _unwrap_from_type(reader: TensorReader, call: Call) -> _Inner:
+    """Unwrap a tensor subclass: function, class, arguments and attributes."""
+    match call.args:
+        case (Global() as function, _, tuple() as args, *_):
+            return _Inner(Call(function, args))
+        case _:
+            raise reader.fault("the tensor subclass has arguments that torch does not write")
+
+
+def _unwrap_object(reader: TensorReader, call: Call) -> _Inner | Dense | NotDense:
+    """Read a tensor, variable or parameter object of the first releases, by its state or its arguments."""
+    state = call.state if isinstance(call.state, tuple) else ()
+    if len(state) == _STATE_OF_TENSOR and isinstance(state[0], PersistentId):
+        return reader.view(state)
+    if len(state) == _STATE_OF_VARIABLE and isinstance(state[0], Call):
+        return _Inner(state[0])
+    if len(call.args) == _STATE_OF_TENSOR and isinstance(call.args[0], PersistentId):
+        return reader.view(call.args)
+    if call.args and isinstance(call.args[0], Call):
+        return _Inner(call.args[0])
+    return NotDense("empty", f"an object of {shown(call.callable)} without data")
+
+
+def _unwrap_new(_reader: TensorReader, call: Call) -> _Inner | None:
+    """Read `copyreg.__newobj__(class, *arguments)`, which protocols 0 and 1 write for `class(*arguments)`."""
+    match call.args:
+        case (Global() as node, *args) if _is_tensor_class(node):
+            inner = Call(node, tuple(args))
+            inner.state = call.state
+            return _Inner(inner)
+        case _:
+            return None
+
+
+def _inner(reader: TensorReader, value: object, dtype: DType | None = None) -> _Inner:
+    if not isinstance(value, Call):
+        raise reader.fault(f"it wraps {shown(value)}, which is no tensor")
+    return _Inner(value, dtype)
+
+
+def _is_tensor_class(node: Global) -> bool:
+    """Whether a global is one of torch's own classes of tensors."""
+    if node.module in {"torch", "torch.cuda", "torch.tensor", "torch._tensor"}:
+        return node.name.endswith("Tensor")
+    return (node.module, node.name) in _TENSOR_CLASSES
+
+
+_TENSOR_CLASSES = frozenset(
+    {("torch.nn.parameter", name) for name in ("Parameter", "Buffer", "UninitializedParameter", "UninitializedBuffer")}
+    | {("torch.autograd.variable", "Variable")}
+)
+
+_Unwrap: TypeAlias = Callable[[TensorReader, Call], "_Inner | Dense | NotDense | None"]
+_WRAPPERS: dict[tuple[str, str], _Unwrap] = {
+    ("torch._utils", "_rebuild_parameter"): _unwrap_parameter,
+    ("torch._utils", "_rebuild_parameter_with_state"): _unwrap_parameter,
+    ("torch._utils", "_rebuild_device_tensor_from_numpy"): _unwrap_device,
+    ("torch._utils", "_rebuild_device_tensor_from_cpu_tensor"): _unwrap_device,
+    ("torch._utils", "_rebuild_xla_tensor"): _unwrap_device,
+    ("torch._tensor", "_rebuild_from_type"): _unwrap_from_type,
+    ("torch._tensor", "_rebuild_from_type_v2"): _unwrap_from_type,
+    ("torch.tensor", "_rebuild_from_type"): _unwrap_from_type,
+    ("copyreg", "__newobj__"): _unwrap_new,
+    ("copy_reg", "__newobj__"): _unwrap_new,
+}
