@@ -21,24 +21,25 @@ def below(params: Params, path: str) -> dict[str, Values]:
 
 
 def sigmoid(x: Values) -> Values:
-    return 1 / (1 + np.exp(-x))
+    return np.asarray(1 / (1 + np.exp(-x)))
 
 
 def softmax(x: Values) -> Values:
     exponents = np.exp(x - x.max(-1, keepdims=True))
-    return exponents / exponents.sum(-1, keepdims=True)
+    shares: Values = exponents / exponents.sum(-1, keepdims=True)
+    return shares
 
 
 def relu(x: Values) -> Values:
-    return np.maximum(x, 0)
+    return np.asarray(np.maximum(x, 0))
 
 
 def gelu(x: Values) -> Values:
-    return x * 0.5 * (1 + np.vectorize(erf)(x / sqrt(2)))
+    return np.asarray(x * 0.5 * (1 + np.vectorize(erf)(x / sqrt(2))))
 
 
 def gelu_tanh(x: Values) -> Values:
-    return 0.5 * x * (1 + np.tanh(sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
+    return np.asarray(0.5 * x * (1 + np.tanh(sqrt(2 / np.pi) * (x + 0.044715 * x**3))))
 
 
 def silu(x: Values) -> Values:
@@ -51,11 +52,13 @@ def linear(x: Values, params: Params) -> Values:
 
 def layer_norm(x: Values, params: Params, eps: float = 1e-5) -> Values:
     centred = x - x.mean(-1, keepdims=True)
-    return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps) * params["gamma"] + params["beta"]
+    normed: Values = centred / np.sqrt((centred**2).mean(-1, keepdims=True) + eps)
+    return normed * params["gamma"] + params["beta"]
 
 
 def rms_norm(x: Values, params: Params, eps: float) -> Values:
-    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps) * params["gamma"]
+    normed: Values = x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
+    return normed * params["gamma"]
 
 
 def batch_norm(x: Values, params: Params, eps: float = 1e-5) -> Values:
