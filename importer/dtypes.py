@@ -52,9 +52,9 @@ class Kind(str, Enum):
     BITS = "bits"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class DType:
-    """An element type.
+    """An element type. There is one object for each, so they are compared and hashed by identity.
 
     Attributes:
         name: spelling used everywhere in this package, safetensors' own where it has one.

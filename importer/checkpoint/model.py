@@ -18,9 +18,12 @@ if TYPE_CHECKING:
 __all__ = ["Checkpoint", "ForeignGlobal", "Module", "Tensor", "Unsupported"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True, eq=False)
 class Tensor:
     """One dense tensor of the source, described but not read.
+
+    Immutable by convention, not by `frozen`: a checkpoint may hold 100,000 and a frozen dataclass costs three times as
+    much to build.
 
     Attributes:
         name: dotted path from the top of the file.

@@ -49,37 +49,42 @@ def open_checkpoint(
         SourceError: the source is no checkpoint, damaged, hostile, or passes a limit.
     """
     with collection_paused():
-        opened = open_container(path, limits)
-        container = opened.container
-        match container:
-            case PickleContainer():
-                contents = _from_pickle(container, limits)
-            case TableContainer():
-                contents = _from_table(container, limits)
-            case SetContainer():
-                contents = _from_set(container, limits)
-        findings = contents.findings
-        findings.raise_damage()
-        _bound_expansion(findings.tensors, container.paths, limits)
-        return Checkpoint(
-            paths=container.paths,
-            container=container.kind,
-            tensors=findings.tensors,
-            arrays=findings.arrays,
-            unsupported=tuple(findings.unsupported),
-            values=findings.values,
-            modules=findings.modules,
-            root=_checked_root(root, contents, container.paths[0]),
-            root_candidates=contents.roots,
-            foreign_globals=tuple(contents.foreign.values()),
-            config=opened.config,
-            config_path=opened.config_path,
-            metadata={} if isinstance(container, PickleContainer) else container.metadata,
-            scalars=container.scalars if isinstance(container, TableContainer) else {},
-            param_ids=container.param_ids if isinstance(container, TableContainer) else {},
-            unlisted=tuple(contents.unlisted),
-            notes=(*container.notes, *opened.notes, *findings.notes),
-        )
+        return _open(path, root, limits)
+
+
+def _open(path: str | os.PathLike[str], root: str | None, limits: Limits) -> Checkpoint:
+    """Open a checkpoint; the unpickled tree is gone before the collector runs again and would go through it."""
+    opened = open_container(path, limits)
+    container = opened.container
+    match container:
+        case PickleContainer():
+            contents = _from_pickle(container, limits)
+        case TableContainer():
+            contents = _from_table(container, limits)
+        case SetContainer():
+            contents = _from_set(container, limits)
+    findings = contents.findings
+    findings.raise_damage()
+    _bound_expansion(findings.tensors, container.paths, limits)
+    return Checkpoint(
+        paths=container.paths,
+        container=container.kind,
+        tensors=findings.tensors,
+        arrays=findings.arrays,
+        unsupported=tuple(findings.unsupported),
+        values=findings.values,
+        modules=findings.modules,
+        root=_checked_root(root, contents, container.paths[0]),
+        root_candidates=contents.roots,
+        foreign_globals=tuple(contents.foreign.values()),
+        config=opened.config,
+        config_path=opened.config_path,
+        metadata={} if isinstance(container, PickleContainer) else container.metadata,
+        scalars=container.scalars if isinstance(container, TableContainer) else {},
+        param_ids=container.param_ids if isinstance(container, TableContainer) else {},
+        unlisted=tuple(contents.unlisted),
+        notes=(*container.notes, *opened.notes, *findings.notes),
+    )
 
 
 def _from_pickle(container: PickleContainer, limits: Limits, name: str = "") -> _Contents:

@@ -170,8 +170,9 @@ class _Walker:
         inner = _Frame(f"{path}." if path else "", iter(entries), branch, id(value))
         if inner.identity in self.entered:
             return inner
+        if len(path) > self.limits.max_name_length:
+            self.bound(f"the name {shown(path)} is too long", "max_name_length", len(path))
         self.bound("the file nests too deeply", "max_nesting", len(self.frames))
-        self.bound(f"the name {shown(path)} is too long", "max_name_length", len(path))
         self.entered.add(inner.identity)
         frame.branch.children.append(branch)
         self.frames.append(inner)
@@ -271,22 +272,24 @@ class _Walker:
 
     def add_tensor(self, frame: _Frame, name: str, array: Array, identity: object) -> None:
         """Take a tensor down."""
-        self.bound(f"tensor {shown(name)} is too large", "max_tensor_bytes", array.nbytes)
+        if array.nbytes > self.limits.max_tensor_bytes:
+            self.bound(f"tensor {shown(name)} is too large", "max_tensor_bytes", array.nbytes)
         name = self.named(name or "tensor")
         frame.branch.direct += 1
         self.findings.tensors[name] = Tensor(name, array, frame.module_type, identity)
 
     def named(self, name: str) -> str:
         """Return the name an array gets, and hold the bounds on names."""
-        name = self.findings.unique(name)
-        self.bound(f"the name {shown(name)} is too long", "max_name_length", len(name))
-        self.bound("there are too many tensors", "max_tensors", len(self.findings.tensors) + 1)
+        findings = self.findings
+        if name in findings.tensors or name in findings.arrays:
+            name = findings.unique(name)
         self.characters -= len(name)
-        if self.characters < 0:
+        if self.characters < 0 or len(name) > self.limits.max_name_length:
+            self.bound(f"the name {shown(name)} is too long", "max_name_length", len(name))
             allowed = self.limits.max_name_characters_per_byte
-            raise self.exhausted(
-                "the names of its tensors are too long together", "max_name_characters_per_byte", allowed
-            )
+            raise self.exhausted("the names of all tensors are too long", "max_name_characters_per_byte", allowed)
+        if len(findings.tensors) >= self.limits.max_tensors:
+            self.bound("there are too many tensors", "max_tensors", len(findings.tensors) + 1)
         return name
 
     def keep(self, name: str, value: object) -> None:
