@@ -1,5 +1,7 @@
 """YAML recipes: from text to frozen rules, and the engine that applies them and records who changed what."""
 
+from importer.recipes.choosing import choose_recipe
+from importer.recipes.engine import apply_recipe, unwrap_root
 from importer.recipes.library import (
     BuiltinRecipe,
     builtin_folder,
@@ -42,11 +44,14 @@ __all__ = [
     "TrailStep",
     "TypeRule",
     "Variants",
+    "apply_recipe",
     "builtin_folder",
     "check_recipe",
+    "choose_recipe",
     "find_builtin",
     "list_builtin",
     "load_recipe",
     "parse_pattern",
     "parse_recipe",
+    "unwrap_root",
 ]

@@ -23,6 +23,7 @@ class TextError(Exception):
         what: one clause saying what is wrong.
         how: one action that mends it.
         position: index into the text, or None when the whole text is meant.
+        where: the place, once somebody knows it; the innermost one counts.
     """
 
     def __init__(self, what: str, *, how: str, position: int | None = None) -> None:
@@ -30,6 +31,11 @@ class TextError(Exception):
         self.what = what
         self.how = how
         self.position = position
+        self.where: Location | None = None
+
+    def at(self, where: Location | None) -> RecipeError:
+        """Return the fault with a place, for the user."""
+        return RecipeError(self.what, how=self.how, where=self.where or where)
 
 
 @dataclass(slots=True)

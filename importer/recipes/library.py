@@ -19,12 +19,14 @@ from importer.recipes.reading import OwnRecipe, read_recipe
 
 __all__ = [
     "BuiltinRecipe",
+    "builtin_files",
     "builtin_folder",
     "check_recipe",
     "find_builtin",
     "list_builtin",
     "load_recipe",
     "parse_recipe",
+    "read_text",
 ]
 
 _PACKAGE = Path(__file__).resolve().parent.parent
@@ -55,7 +57,7 @@ def list_builtin() -> tuple[BuiltinRecipe, ...]:
         RecipeError: one of them has faults, which is a fault of this package.
     """
     return tuple(
-        BuiltinRecipe(path.stem, read_recipe(_text_of(path), str(path)).recipe.about, path) for path in builtin_files()
+        BuiltinRecipe(path.stem, read_recipe(read_text(path), str(path)).recipe.about, path) for path in builtin_files()
     )
 
 
@@ -88,7 +90,7 @@ def load_recipe(name_or_path: str | os.PathLike[str]) -> Recipe:
     """
     text = os.fspath(name_or_path)
     if _is_path(text):
-        return parse_recipe(_text_of(Path(text)), text)
+        return parse_recipe(read_text(Path(text)), text)
     return _load_builtin(find_builtin(text))
 
 
@@ -111,12 +113,12 @@ def check_recipe(path: str | os.PathLike[str]) -> tuple[RecipeError, ...]:
         MissingFileError: the file does not exist.
     """
     text = os.fspath(path)
-    return _resolved(read_recipe(_text_of(Path(text)), text), ())[1]
+    return _resolved(read_recipe(read_text(Path(text)), text), ())[1]
 
 
 @lru_cache(maxsize=128)
 def _load_builtin(path: Path) -> Recipe:
-    recipe, faults = _resolved(read_recipe(_text_of(path), str(path)), ())
+    recipe, faults = _resolved(read_recipe(read_text(path), str(path)), ())
     if faults:
         raise combined(path.name, faults)
     return replace(recipe, is_builtin=True)
@@ -129,7 +131,7 @@ def _resolved(own: OwnRecipe, chain: Sequence[str]) -> tuple[Recipe, tuple[Recip
         return recipe, own.faults.sorted()
     try:
         parent_path = _parent_path(own, chain)
-        text = _text_of(parent_path)
+        text = read_text(parent_path)
     except (RecipeError, MissingFileError) as error:
         own.faults.found.append(RecipeError(error.what, how=error.how, where=own.extends_at))
         return own.recipe, own.faults.sorted()
@@ -155,8 +157,13 @@ def _is_path(text: str) -> bool:
     return text.endswith(_ENDINGS) or os.sep in text
 
 
-def _text_of(path: Path) -> str:
-    """Read a recipe file; its size is checked by the reader."""
+def read_text(path: Path) -> str:
+    """Return a recipe file's text; its size is checked by the reader.
+
+    Raises:
+        RecipeError: it is no UTF-8 text.
+        MissingFileError: it cannot be read.
+    """
     try:
         return path.read_text(encoding="utf-8-sig")
     except UnicodeDecodeError as error:
