@@ -296,6 +296,9 @@ def _read_directory(file: SourceFile, directory: _Directory) -> list[_Listed]:
         least_end = header + _LOCAL.size + name_length + compressed
         listed.append((header, name, flags, method, crc, compressed, size, least_end))
         at = after
+    if at != len(data):
+        # Readers that go by the size would see more entries than those that go by the count.
+        raise _corrupt_directory(file, directory.start + at, f"it has more than {directory.entries} entries")
     return listed
 
 
