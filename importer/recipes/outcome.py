@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from importer.adapters import Args
 from importer.arrays import Array
-from importer.recipes.expressions import Value
 from importer.recipes.model import DTypePlan, Recipe, RuleRef, TypeRule
 
 __all__ = [
@@ -102,7 +102,7 @@ class TemplateLayer:
     """
 
     kind: str
-    args: Mapping[str, Value]
+    args: Args
     params: Mapping[str, tuple[int, ...]]
     rule: RuleRef
 

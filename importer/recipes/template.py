@@ -160,17 +160,24 @@ def _paths(
         if isinstance(part, str):
             paths = [(path + part, index) for path, index in paths]
             continue
-        value = evaluate_at(part, scope, rule)
-        if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-            what = f"{{{part}}} is {shown(repr(value))}, a whole number of at least 0 is needed"
-            raise RecipeError(what, how="Check the config fields it is made of.", where=rule.location)
-        if _counts(part, scope):
+        value = _path_value(part, scope, rule)
+        if isinstance(value, int) and _counts(part, scope):
             if value * len(paths) > _MAX_LAYERS:
                 raise RecipeError(f"{{{part}}} is too large ({value})", how="Check config.json.", where=rule.location)
             paths = [(f"{path}{number}", number) for path, _ in paths for number in range(value)]
         else:
             paths = [(f"{path}{value}", index) for path, index in paths]
     yield from paths
+
+
+def _path_value(part: Expression, scope: ConfigScope | LoopScope, rule: RuleRef) -> int | str:
+    """Return what stands for `{…}` in a path: a number, or a text such as a word from a list in `for`."""
+    value = evaluate_at(part, scope, rule)
+    is_number = isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    if isinstance(value, (int, str)) and (is_number or (isinstance(value, str) and value)):
+        return value
+    what = f"{{{part}}} is {shown(repr(value))}, a whole number of at least 0 or a text is needed"
+    raise RecipeError(what, how="Check the config fields it is made of.", where=rule.location)
 
 
 def _counts(part: Expression, scope: ConfigScope | LoopScope) -> bool:

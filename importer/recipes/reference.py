@@ -1,0 +1,98 @@
+"""The recipe language described from its own declaration: a JSON Schema for editors, and the tables of the reference page.
+
+`python -m importer.recipes.reference DOCS` writes both into a folder. Not here: the declaration
+(`importer.recipes.sections`), and the prose of the page, which stands outside the generated part.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from importer.adapters import LAYERS
+from importer.recipes.section_forms import ACCEPT_FIELDS, DTYPE_FIELDS
+from importer.recipes.sections import RECIPE
+from importer.recipes.shapes import Field, Schema
+from importer.recipes.step_forms import OPERATIONS, STEP_FIELDS
+from importer.recipes.template_forms import RESERVED_KEYS, TARGET
+
+__all__ = ["recipe_reference", "recipe_schema", "with_reference", "write_docs"]
+
+_BEGIN = "<!-- generated from importer/recipes/sections.py: python -m importer.recipes.reference docs -->"
+_END = "<!-- end of the generated part -->"
+_OPERATION_NAMES = {operation.kind for operation in OPERATIONS}
+
+
+def recipe_schema() -> Schema:
+    """Return the JSON Schema (2020-12) of a recipe file."""
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "importer recipe",
+        "description": "Turns a PyTorch checkpoint's tensors into those of a Burn module.",
+        **RECIPE.schema(),
+        "$defs": {"module": TARGET.definition()},
+    }
+
+
+def recipe_reference() -> str:
+    """Return the generated part of docs/recipes.md."""
+    steps = [one for one in STEP_FIELDS if one.name not in _OPERATION_NAMES]
+    parts = [
+        "## Sections\n\nIn the order in which they take effect.\n",
+        _table(RECIPE.fields),
+        "### `accepts`: conditions\n",
+        _table(ACCEPT_FIELDS),
+        "### `tensors`: operations\n\nA step has exactly one of these keys.\n",
+        _table([one for one in STEP_FIELDS if one.name in _OPERATION_NAMES]),
+        "### `tensors`: further keys of a step\n",
+        _table(steps),
+        "### `target`: keys that are no paths\n",
+        _table(RESERVED_KEYS),
+        "### `dtype`: the long form\n",
+        _table(DTYPE_FIELDS),
+        "### Layers\n\n| layer | what it is |\n|---|---|\n" + "\n".join(_layers()) + "\n",
+    ]
+    return "\n".join(parts)
+
+
+def with_reference(page: str) -> str:
+    """Return a page with its generated part renewed.
+
+    Raises:
+        ValueError: the page lacks the marks between which the part stands.
+    """
+    before, begin, rest = page.partition(_BEGIN)
+    _, end, after = rest.partition(_END)
+    if not begin or not end:
+        raise ValueError(f"the page lacks the lines {_BEGIN!r} and {_END!r}")
+    return f"{before}{begin}\n\n{recipe_reference()}\n{end}{after}"
+
+
+def write_docs(folder: Path) -> None:
+    """Write recipe.schema.json, and renew the generated part of recipes.md."""
+    schema = json.dumps(recipe_schema(), indent=2, ensure_ascii=False)
+    (folder / "recipe.schema.json").write_text(f"{schema}\n", encoding="utf-8")
+    page = folder / "recipes.md"
+    page.write_text(with_reference(page.read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def _table(fields: Sequence[Field[object]]) -> str:
+    rows = [f"| `{one.name}`{' (required)' if one.required else ''} | {_cell(one)} |" for one in fields]
+    return "\n".join(["| key | value |", "|---|---|", *rows, ""])
+
+
+def _cell(one: Field[object]) -> str:
+    words = one.shape.words()
+    text = f"{words[0].upper()}{words[1:]}. {one.about}"
+    return text.replace("|", "\\|")
+
+
+def _layers() -> Iterator[str]:
+    for kind in LAYERS.values():
+        yield f"| `{kind.describe()}` | {kind.about.replace('|', chr(92) + '|')} |"
+
+
+if __name__ == "__main__":
+    write_docs(Path(sys.argv[1]))
