@@ -77,7 +77,9 @@ def _open_path(path: Path, limits: Limits) -> Container:
 def _read_index(path: Path, limits: Limits) -> Mapping[str, object] | None:
     """Return the document if the file is the index of a sharded set."""
     file = open_source(path)
-    if file.read(0, min(file.size, _HEAD_BYTES)).lstrip()[:1] != b"{" or file.size > limits.max_text_record_bytes:
+    head = file.read(0, min(file.size, _HEAD_BYTES))
+    # One safetensors file in 256 begins with a brace: the low byte of its header's length.
+    if is_safetensors(head) or head.lstrip()[:1] != b"{" or file.size > limits.max_text_record_bytes:
         return None
     document = read_json_object(path, limits)
     return document if is_index(document) else None
