@@ -17,7 +17,7 @@ from importer.limits import DEFAULT_LIMITS, Limits
 from importer.recipes.collisions import without_collisions
 from importer.recipes.faults import TextError
 from importer.recipes.model import NamePattern, Prefix, Recipe, Rename, RuleRef, Variants
-from importer.recipes.outcome import NamedArray, Remapped, Skipped
+from importer.recipes.outcome import NamedArray, Remapped, Skipped, Template
 from importer.recipes.patterns import Pattern
 from importer.recipes.renumbering import renumber
 from importer.recipes.scopes import ConfigScope
@@ -69,7 +69,7 @@ def apply_recipe(
     named = {item.name: tensors[item.sources[0]] for item in items}
     scope = ConfigScope(recipe.config, config, named, limits.regex_timeout_seconds)
     template, types = settle_template(recipe, scope), settle_types(recipe, scope)
-    items = _Names(recipe, record, limits).apply(items)
+    items = _Names(recipe, template, record, limits).apply(items)
     runner = StepRunner(scope, record, limits.regex_timeout_seconds)
     for step in recipe.tensors:
         items = runner.run(step, items)
@@ -126,8 +126,9 @@ def _own_rules(recipe: Recipe) -> list[RuleRef]:
 class _Names:
     """The part of the pipeline before `tensors`."""
 
-    def __init__(self, recipe: Recipe, record: Record, limits: Limits) -> None:
+    def __init__(self, recipe: Recipe, template: Template | None, record: Record, limits: Limits) -> None:
         self._recipe = recipe
+        self._template = template
         self._record = record
         self._timeout = limits.regex_timeout_seconds
         self._longest = limits.max_name_length
@@ -243,15 +244,22 @@ class _Names:
         return pattern.fullmatch(prefix, self._timeout)
 
     def _aliased(self, items: list[Item]) -> list[Item]:
-        """Add the names that are taken from others where the source lacks them."""
+        """Add the names that are taken from others where the source lacks them and the target has a place for them."""
         by_name = {item.name: item for item in items}
         for alias in self._recipe.alias:
             other = by_name.get(alias.other)
             if alias.name in by_name or other is not None:
                 self._record.used.add(alias.rule)
-            if alias.name not in by_name and other is not None:
+            if alias.name not in by_name and other is not None and self._has_place(alias.name):
                 by_name[alias.name] = other.part(alias.rule, alias.name, other.array)
         return list(by_name.values())
+
+    def _has_place(self, name: str) -> bool:
+        """Whether some layer of the target is at this name or above it; without a target every name has a place."""
+        if self._template is None:
+            return True
+        segments = name.split(".")
+        return any(".".join(segments[:end]) in self._template.layers for end in range(1, len(segments) + 1))
 
     def _unify_layout(self, items: Sequence[Item]) -> None:
         """Turn matrices that are stored `[in, out]`, so that every later rule sees `[out, in]`."""
