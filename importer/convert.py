@@ -17,7 +17,7 @@ from importer.checkpoint import Checkpoint, open_checkpoint
 from importer.errors import DecisionNeededError, Location, UsageError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.plan import AdapterChoice, DTypeChoice, PlanOptions, build_plan, weights_below
-from importer.recipes import Choice, Pattern, Recipe, choose_recipe, load_recipe, parse_pattern
+from importer.recipes import Choice, Pattern, Recipe, choose_recipe, load_recipe, parse_pattern, unwrap_root
 from importer.recipes.faults import TextError
 from importer.report import ApplyResult, applied_from
 from importer.writers import Destination, Format, OutputTensor, plan_layout, write
@@ -91,6 +91,8 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
     form = _format_of(output)
     checkpoint = open_checkpoint(source, root=root, limits=limits)
     chosen = _choose(recipe, checkpoint)
+    if root is None and chosen.recipe is not None:
+        checkpoint = _entered(checkpoint, chosen.recipe)
     options = PlanOptions(
         recipe=chosen.recipe,
         adapter=_adapter(adapter, chosen),
@@ -174,6 +176,12 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:
     if checkpoint.modules:
         return _Chosen(None, "none: the file names the class of every module")
     raise _no_recipe(checkpoint, choice)
+
+
+def _entered(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
+    """Return the checkpoint with the root that the recipe's `unwrap` names, if it names one that is there."""
+    root = unwrap_root(recipe, checkpoint.tensors)
+    return checkpoint if root is None else replace(checkpoint, root=root)
 
 
 def _no_recipe(checkpoint: Checkpoint, choice: Choice) -> DecisionNeededError:

@@ -133,7 +133,7 @@ class Checkpoint:
     config: Mapping[str, object] | None = None
     config_path: str | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
-    scalars: Mapping[str, object] = field(default_factory=dict)
+    scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
     param_ids: Mapping[str, int] = field(default_factory=dict)
     unlisted: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

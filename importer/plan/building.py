@@ -79,7 +79,7 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
         unused += checked.unused
         errors += checked.errors
     return Plan(
-        steps=_with_ids(steps, expected, stable=options.stable_ids),
+        steps=_with_ids(checkpoint, steps, expected, stable=options.stable_ids),
         skipped=(*_outside(checkpoint), *_skipped(checkpoint, remapped), *adapted.skipped, *filtered),
         missing=missing,
         unused=tuple(unused),
@@ -194,13 +194,15 @@ def _tied(checkpoint: Checkpoint, steps: Iterable[Step]) -> Iterator[str]:
         yield f"{len(tied) - _TIED_NOTES} more groups of tied tensors are written in full"
 
 
-def _with_ids(steps: Sequence[Step], expected: Expected | None, *, stable: bool) -> tuple[Step, ...]:
-    """Give parameters the ids of the skeleton, and the others stable ones if asked for."""
-    made = stable_ids(step.name for step in steps) if stable else {}
-    known = {} if expected is None else expected.parameters
-
-    def id_of(name: str) -> int | None:
-        declared = known[name].param_id if name in known else None
-        return declared if declared is not None else made.get(name)
-
-    return tuple(replace(step, param_id=id_of(step.name)) for step in steps)
+def _with_ids(
+    checkpoint: Checkpoint, steps: Sequence[Step], expected: Expected | None, *, stable: bool
+) -> tuple[Step, ...]:
+    """Give parameters the ids of the skeleton, else those they have in the source, else stable ones if asked for."""
+    ids = stable_ids(step.name for step in steps) if stable else {}
+    for step in steps:
+        if len(step.sources) == 1 and step.sources[0] in checkpoint.param_ids:
+            ids[step.name] = checkpoint.param_ids[step.sources[0]]
+        declared = expected.parameters.get(step.name) if expected is not None else None
+        if declared is not None and declared.param_id is not None:
+            ids[step.name] = declared.param_id
+    return tuple(replace(step, param_id=ids.get(step.name)) for step in steps)

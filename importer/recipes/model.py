@@ -63,7 +63,7 @@ class RuleRef:
     text: str
 
     def __str__(self) -> str:
-        place = f"{self.file}:{self.line}" if self.line else "default"
+        place = f"{self.file}:{self.line}" if self.line else self.file or "default"
         return f"{place} {self.section} '{self.text}'"
 
     @property

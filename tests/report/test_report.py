@@ -21,7 +21,9 @@ RESULT = ApplyResult(
     format="burnpack",
     written=True,
     dry_run=False,
-    applied=(Applied("fc.weight", ("state_dict.fc.weight",), "F32", (4, 2), 32, "Linear", ("resnet.yaml:3 target 'fc'",)),),
+    applied=(
+        Applied("fc.weight", ("state_dict.fc.weight",), "F32", (4, 2), 32, "Linear", ("resnet.yaml:3 target 'fc'",)),
+    ),
     output_bytes=288,
     seconds=0.01,
 )
@@ -53,7 +55,9 @@ def test_the_text_counts_every_list_and_shows_lines_only_where_there_are_some() 
     assert "• fc.bias  [2] of Linear  did you mean: fc.bais?" in text
     assert "• fc.bais  F32 [2]  from state_dict.fc.bais  [not in the template]" in text
     assert "├─ Errors" not in text
-    assert text.endswith("└─ refused: the target needs tensors the source does not give (--allow-missing leaves them out)\n")
+    assert text.endswith(
+        "└─ refused: the target needs tensors the source does not give (--allow-missing leaves them out)\n"
+    )
 
 
 def test_long_lists_are_cut_and_say_by_how_much() -> None:
