@@ -9,13 +9,13 @@ from __future__ import annotations
 from importer.arrays.arithmetic import cast, dequantize, elementwise, spectral_norm, weight_norm
 from importer.arrays.evaluation import (
     BLOCK_BYTES,
+    Sink,
     Task,
     Workspace,
     blocks,
     read_into,
     tasks,
     to_numpy,
-    write_all,
     write_to,
 )
 from importer.arrays.expressions import parse_expression
@@ -27,6 +27,7 @@ from importer.arrays.sources import contiguous, from_bytes, full, strided
 __all__ = [
     "BLOCK_BYTES",
     "Array",
+    "Sink",
     "Task",
     "Workspace",
     "assemble",
@@ -53,6 +54,5 @@ __all__ = [
     "to_numpy",
     "transpose",
     "weight_norm",
-    "write_all",
     "write_to",
 ]

@@ -7,10 +7,12 @@ task that does. Not here: names, files and their layout (`importer.writers`).
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import math
 import os
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,20 +28,20 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BLOCK_BYTES",
+    "Sink",
     "Task",
     "Workspace",
     "blocks",
     "read_into",
     "tasks",
     "to_numpy",
-    "write_all",
     "write_to",
 ]
 
-BLOCK_BYTES = 32 << 20
+BLOCK_BYTES = 40 << 20
 """Memory one task may use, roughly. Long enough runs for any shape, small enough for two workers on a small runner."""
 
-_COPY_BYTES = 64 << 20
+_COPY_BYTES = 16 << 20
 _BUFFER_BYTES = 4 << 20
 _NO_KERNEL_COPY = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF})
 
@@ -61,6 +63,71 @@ class Workspace:
         return memoryview(buffer)[:nbytes]
 
 
+class Sink:
+    """An open file that several workers write into.
+
+    Writes to one file exclude each other in the kernel, where waiting costs processor time; a lock here costs none, and
+    leaves the other workers free to read and compute. What was written is passed on to the disk at once instead of at the
+    final fsync, so that the disk works meanwhile.
+    """
+
+    __slots__ = ("_lock", "descriptor")
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._lock = threading.Lock()
+
+    def write(self, data: memoryview, offsets: Sequence[int], length: int) -> None:
+        """Write consecutive parts of `data`, each `length` bytes, at the given offsets, which ascend.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        with self._lock:
+            for index, offset in enumerate(offsets):
+                part = data[index * length : (index + 1) * length]
+                count = os.pwrite(self.descriptor, part, offset)
+                while count < len(part):  # the system may take less at once
+                    count += os.pwrite(self.descriptor, part[count:], offset + count)
+        if len(offsets) == 1:
+            self.pass_on(offsets[0], length)
+
+    def copy(self, storage: FileRange, source: int, offset: int, nbytes: int) -> int:
+        """Copy from another file without passing through this process; return how many bytes that did.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        if not hasattr(os, "copy_file_range"):
+            return 0
+        done = 0
+        start = storage.offset + source
+        with self._lock:
+            while done < nbytes:
+                try:
+                    count = os.copy_file_range(
+                        storage.file.descriptor, self.descriptor, nbytes - done, start + done, offset + done
+                    )
+                except OSError as error:
+                    if error.errno not in _NO_KERNEL_COPY:
+                        raise
+                    break
+                if count == 0:
+                    break
+                done += count
+        self.pass_on(offset, done)
+        return done
+
+    def pass_on(self, offset: int, nbytes: int) -> None:
+        """Ask the system to begin writing a range to the disk: a hint, without which only the final fsync takes longer.
+
+        Only for ranges that are complete. A page that is written again, once it is on the disk, costs a read.
+        """
+        if hasattr(os, "posix_fadvise"):
+            with contextlib.suppress(OSError):
+                os.posix_fadvise(self.descriptor, offset, nbytes, os.POSIX_FADV_DONTNEED)
+
+
 @dataclass(frozen=True, slots=True)
 class Copy:
     """A run of stored bytes that is a run of the output."""
@@ -79,15 +146,15 @@ class Copy:
         """Read into the bytes of the whole output."""
         self.storage.read_into(self.source, buffer[self.start : self.start + self.nbytes])
 
-    def write(self, descriptor: int, offset: int, workspace: Workspace) -> None:
+    def write(self, sink: Sink, offset: int, workspace: Workspace) -> None:
         """Write into a file in which the output begins at `offset`; in the kernel where the system can."""
         done = 0
         if isinstance(self.storage, FileRange):
-            done = _kernel_copy(self.storage, self.source, descriptor, offset + self.start, self.nbytes)
+            done = sink.copy(self.storage, self.source, offset + self.start, self.nbytes)
         while done < self.nbytes:
             block = workspace.take("copy", min(_BUFFER_BYTES, self.nbytes - done))
             self.storage.read_into(self.source + done, block)
-            write_all(descriptor, block, offset + self.start + done)
+            sink.write(block, (offset + self.start + done,), len(block))
             done += len(block)
 
 
@@ -119,11 +186,11 @@ class Compute:
 
         fill_tile(self.leaf, self.nest, self.tile, buffer[self.start :], workspace)
 
-    def write(self, descriptor: int, offset: int, workspace: Workspace) -> None:
+    def write(self, sink: Sink, offset: int, workspace: Workspace) -> None:
         """Compute, and write into a file in which the output begins at `offset`."""
         from importer.arrays.tiles import write_tile
 
-        write_tile(self.leaf, self.nest, self.tile, (descriptor, offset + self.start), workspace)
+        write_tile(self.leaf, self.nest, self.tile, sink, offset + self.start, workspace)
 
 
 Task = Copy | Compute
@@ -206,17 +273,10 @@ def write_to(array: Array, descriptor: int, offset: int, *, block_bytes: int = B
         SourceError: the source cannot be read.
         OSError: the file cannot be written.
     """
+    sink = Sink(descriptor)
     workspace = Workspace()
     for task in tasks(array, block_bytes=block_bytes):
-        task.write(descriptor, offset, workspace)
-
-
-def write_all(descriptor: int, data: memoryview, offset: int) -> None:
-    """Write all of `data` at `offset`; the system may take it in several goes."""
-    while data:
-        count = os.pwrite(descriptor, data, offset)
-        data = data[count:]
-        offset += count
+        task.write(sink, offset, workspace)
 
 
 def _is_verbatim(view: View) -> bool:
@@ -241,23 +301,3 @@ def _task_blocks(task: Task, block_bytes: int, workspace: Workspace) -> Iterator
         block = workspace.take("blocks", task.nbytes)
         Compute(task.leaf, task.nest, task.tile, 0).fill(block, workspace)
         yield block
-
-
-def _kernel_copy(storage: FileRange, source: int, descriptor: int, offset: int, nbytes: int) -> int:
-    """Copy between files without passing through this process; return how many bytes that did."""
-    if not hasattr(os, "copy_file_range"):
-        return 0
-    done = 0
-    while done < nbytes:
-        try:
-            count = os.copy_file_range(
-                storage.file.descriptor, descriptor, nbytes - done, storage.offset + source + done, offset + done
-            )
-        except OSError as error:
-            if error.errno in _NO_KERNEL_COPY:
-                return done
-            raise
-        if count == 0:
-            return done
-        done += count
-    return done

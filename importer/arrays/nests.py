@@ -16,7 +16,7 @@ from typing import NamedTuple
 from importer.arrays.factors import axis_factors, refined, split_to
 from importer.arrays.nodes import Computed, View
 
-__all__ = ["READ_OVER_BYTES", "Nest", "Span", "Tile", "nest_of", "span_of", "views_of"]
+__all__ = ["READ_OVER_BYTES", "Nest", "Span", "Tile", "nest_of", "slowest_first", "span_of", "strips", "views_of"]
 
 READ_OVER_BYTES = 4096
 """A gap up to this long is read over: that costs less than another system call."""
@@ -35,16 +35,14 @@ class Span(NamedTuple):
     """How the elements of one tile of one view are fetched.
 
     Attributes:
-        order: loops that take part, outermost first; those of stride 0 and of one index are left out.
-        outer: how many of them make separate reads; the others lie within one read.
+        outer: loops that make separate reads, outermost first.
         length: elements that one read covers, gaps included.
-        count: number of reads.
+        reads: number of reads.
     """
 
-    order: tuple[int, ...]
-    outer: int
+    outer: tuple[int, ...]
     length: int
-    count: int
+    reads: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +62,7 @@ class Nest:
     itemsizes: tuple[int, ...]
 
     def tiles(self, budget: int) -> Iterator[Tile]:
-        """Yield boxes that cover the loops, in output order, each needing about `budget` bytes of memory at most."""
+        """Yield boxes that cover the loops, in output order, each of `budget` output bytes at most."""
         extents = self.extents(budget)
         if extents == self.sizes:
             yield Tile((0,) * len(extents), extents)
@@ -78,42 +76,55 @@ class Nest:
             )
 
     def extents(self, budget: int) -> tuple[int, ...]:
-        """Return the tile size: the longest runs, on every side alike, whose tile stays within `budget` bytes."""
-        if self.footprint(self.sizes) <= budget:
+        """Return the tile size: the longest runs, on every side alike, whose tile has at most `budget` output bytes."""
+        elements = max(1, budget // self.itemsizes[0])
+        if math.prod(self.sizes) <= elements:
             return self.sizes
-        orders = [tuple(reversed(range(len(self.sizes))))]
-        orders += [_fastest_first(self.sizes, steps) for steps in self.steps]
+        orders = [slowest_first(self.sizes, steps) for steps in (self.target, *self.steps)]
         run = float(budget)
         while run > 1:
             extents = [1] * len(self.sizes)
             for order, itemsize in zip(orders, self.itemsizes, strict=True):
-                _grow(extents, self.sizes, order, max(1, int(run) // itemsize))
-            if self.footprint(extents) <= budget:
+                _grow(extents, self.sizes, order[::-1], max(1, int(run) // itemsize))
+            if math.prod(extents) <= elements:
                 return tuple(extents)
             run /= _GROWTH
         return (1,) * len(self.sizes)
 
-    def footprint(self, extents: Sequence[int]) -> int:
-        """Return the bytes one tile needs: its result, and what is read for it."""
-        total = math.prod(extents) * self.itemsizes[0]
-        for steps, itemsize in zip(self.steps, self.itemsizes[1:], strict=True):
-            span = span_of(extents, steps, itemsize)
-            total += span.count * span.length * itemsize
-        return total
-
 
 def span_of(extents: Sequence[int], steps: Sequence[int], itemsize: int) -> Span:
     """Return how to fetch a tile: join loops from the innermost outwards while the gaps between them are small."""
-    loops = [(step, loop) for loop, (size, step) in enumerate(zip(extents, steps, strict=True)) if size > 1 and step]
-    loops.sort(reverse=True)
-    length, outer = 1, len(loops)
-    for step, loop in reversed(loops):
-        if (step - length) * itemsize > READ_OVER_BYTES:
-            break
-        length += (extents[loop] - 1) * step
-        outer -= 1
-    order = tuple(loop for _, loop in loops)
-    return Span(order, outer, length, math.prod(extents[loop] for loop in order[:outer]))
+    loops = slowest_first(extents, steps)
+    length = 1
+    while loops and (steps[loops[-1]] - length) * itemsize <= READ_OVER_BYTES:
+        loop = loops.pop()
+        length += (extents[loop] - 1) * steps[loop]
+    return Span(tuple(loops), length, math.prod(extents[loop] for loop in loops))
+
+
+def strips(tile: Tile, steps: Sequence[int], itemsize: int, budget: int) -> Iterator[Tile]:
+    """Cut a tile along the slowest loops of a view, so that neither a part nor what is read for it exceeds `budget`."""
+    span = span_of(tile.sizes, steps, itemsize)
+    need = max(math.prod(tile.sizes), span.reads * span.length) * itemsize
+    loops = slowest_first(tile.sizes, steps) or [loop for loop, size in enumerate(tile.sizes) if size > 1]
+    if need <= budget or not loops:
+        yield tile
+        return
+    loop = loops[0]
+    count = max(1, tile.sizes[loop] * budget // need)
+    for start in range(0, tile.sizes[loop], count):
+        size = min(count, tile.sizes[loop] - start)
+        part = Tile(
+            (*tile.starts[:loop], tile.starts[loop] + start, *tile.starts[loop + 1 :]),
+            (*tile.sizes[:loop], size, *tile.sizes[loop + 1 :]),
+        )
+        yield from strips(part, steps, itemsize, budget)
+
+
+def slowest_first(extents: Sequence[int], steps: Sequence[int]) -> list[int]:
+    """Return the loops that move through a view, by descending step."""
+    moving = [loop for loop, size in enumerate(extents) if size > 1 and steps[loop]]
+    return sorted(moving, key=lambda loop: -steps[loop])
 
 
 def nest_of(leaf: View | Computed, target: Sequence[int]) -> Nest:
@@ -151,11 +162,6 @@ def _joined(sizes: Sequence[int], rows: Sequence[Sequence[int]]) -> list[tuple[i
         else:
             out.append((size, steps))
     return out
-
-
-def _fastest_first(sizes: Sequence[int], steps: Sequence[int]) -> tuple[int, ...]:
-    moving = [(step, -loop) for loop, (size, step) in enumerate(zip(sizes, steps, strict=True)) if step]
-    return tuple(-loop for _, loop in sorted(moving))
 
 
 def _grow(extents: list[int], sizes: Sequence[int], order: Sequence[int], wanted: int) -> None:

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from importer.arrays import Task, Workspace, tasks, write_all
+from importer.arrays import Sink, Task, Workspace, tasks
 from importer.writers.model import FileLayout, Placed
 
 __all__ = ["stream"]
@@ -27,7 +27,7 @@ class _Batch:
 
     placed: Sequence[Placed]
 
-    def run(self, descriptor: int, workspace: Workspace) -> None:
+    def run(self, sink: Sink, workspace: Workspace) -> None:
         first = self.placed[0].offset
         last = self.placed[-1]
         buffer = workspace.take("batch", last.offset + last.tensor.array.nbytes - first)
@@ -39,7 +39,7 @@ class _Batch:
             end = start + item.tensor.array.nbytes
             for task in tasks(item.tensor.array):
                 task.fill(buffer[start:end], workspace)
-        write_all(descriptor, buffer, first)
+        sink.write(buffer, (first,), len(buffer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,21 @@ class _Part:
     task: Task
     offset: int
 
-    def run(self, descriptor: int, workspace: Workspace) -> None:
-        self.task.write(descriptor, self.offset, workspace)
+    def run(self, sink: Sink, workspace: Workspace) -> None:
+        self.task.write(sink, self.offset, workspace)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    """A large tensor whose last task has been handed out."""
+
+    placed: Placed
+
+    def run(self, sink: Sink, workspace: Workspace) -> None:  # noqa: ARG002 - as all jobs
+        sink.pass_on(self.placed.offset, self.placed.tensor.array.nbytes)
+
+
+_Job = _Batch | _Part | _Finished
 
 
 def stream(layout: FileLayout, descriptor: int, workers: int | None) -> None:
@@ -60,13 +73,14 @@ def stream(layout: FileLayout, descriptor: int, workers: int | None) -> None:
         SourceError: a source cannot be read.
         OSError: the file cannot be written.
     """
-    write_all(descriptor, memoryview(layout.header), 0)
+    sink = Sink(descriptor)
+    sink.write(memoryview(layout.header), (0,), len(layout.header))
     os.ftruncate(descriptor, layout.nbytes)
     count = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
-    _Pool(_jobs(layout.placed), descriptor).run(count)
+    _Pool(_jobs(layout.placed), sink).run(count)
 
 
-def _jobs(placed: Sequence[Placed]) -> Iterator[_Batch | _Part]:
+def _jobs(placed: Sequence[Placed]) -> Iterator[_Job]:
     batch: list[Placed] = []
     filled = 0
     for item in placed:
@@ -78,6 +92,7 @@ def _jobs(placed: Sequence[Placed]) -> Iterator[_Batch | _Part]:
         if nbytes > _SMALL_BYTES:
             for task in tasks(item.tensor.array):
                 yield _Part(task, item.offset)
+            yield _Finished(item)
         elif nbytes:
             batch.append(item)
             filled += nbytes
@@ -88,9 +103,9 @@ def _jobs(placed: Sequence[Placed]) -> Iterator[_Batch | _Part]:
 class _Pool:
     """Threads that take jobs from one iterator until it is empty or one of them fails."""
 
-    def __init__(self, jobs: Iterator[_Batch | _Part], descriptor: int) -> None:
+    def __init__(self, jobs: Iterator[_Job], sink: Sink) -> None:
         self._jobs = jobs
-        self._descriptor = descriptor
+        self._sink = sink
         self._lock = threading.Lock()
         self._failures: list[BaseException] = []
         self._stopped = False
@@ -114,11 +129,11 @@ class _Pool:
         workspace = Workspace()
         while (job := self._next()) is not None:
             try:
-                job.run(self._descriptor, workspace)
+                job.run(self._sink, workspace)
             except Exception as error:  # noqa: BLE001 - carried to the thread that waits, and raised there
                 self._failures.append(error)
                 self._stopped = True
 
-    def _next(self) -> _Batch | _Part | None:
+    def _next(self) -> _Job | None:
         with self._lock:
             return None if self._stopped else next(self._jobs, None)
