@@ -5,6 +5,7 @@ Not here: the layouts that hold tensor data.
 
 from __future__ import annotations
 
+import functools
 from typing import NoReturn
 
 from importer.containers.base import PickleContainer
@@ -35,19 +36,16 @@ def open_pickle(file: SourceFile, limits: Limits) -> PickleContainer:
     data = file.read(0, min(file.size, limits.max_pickle_bytes + 1))
     where = Location(path=file.path)
     tree = unpickle(data, where=where, limits=limits)
+    resolve = functools.partial(_refuse, file.path)
     if tree.persistent_ids:
-        _refuse_reference(file.path)
+        resolve(tree.persistent_ids[0])
     notes = (f"{file.size - tree.end} bytes after the pickle are ignored",) if tree.end < file.size else ()
-    return PickleContainer(kind="pickle", paths=(file.path,), tree=tree, resolve=_no_storages, notes=notes)
+    return PickleContainer(kind="pickle", paths=(file.path,), tree=tree, resolve=resolve, notes=notes)
 
 
-def _refuse_reference(path: str) -> NoReturn:
+def _refuse(path: str, _: PersistentId) -> NoReturn:
     raise MissingFileError(
         "this is the data.pkl of a checkpoint, without the tensor data that belongs to it",
         where=Location(path=path),
         how="Pass the whole archive (.pt, .pth, .bin) it was taken out of.",
     )
-
-
-def _no_storages(_: PersistentId) -> NoReturn:
-    raise AssertionError("a bare pickle with persistent ids is never opened")
