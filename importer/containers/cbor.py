@@ -34,6 +34,8 @@ def decode_cbor(data: bytes, where: Location) -> object:
     decoder = _Decoder(data)
     try:
         value = decoder.item(0)
+        if decoder.at < len(data):
+            raise ValueError(f"{len(data) - decoder.at} bytes are left over")  # noqa: TRY301 - translated just below
     except (ValueError, IndexError, struct.error) as error:
         what = "it ends too early" if isinstance(error, (IndexError, struct.error)) else str(error)
         base = where.offset or 0

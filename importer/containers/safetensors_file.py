@@ -67,8 +67,8 @@ class _Tensor:
 
     def __init__(self, name: str, entry: object, where: Location) -> None:
         match entry:
-            case {"dtype": str() as type_name, "shape": list() as shape, "data_offsets": [start, end], **rest} if (
-                not rest and all(map(_is_size, (start, end, *shape)))
+            case {"dtype": str() as type_name, "shape": list() as shape, "data_offsets": [start, end]} if all(
+                map(_is_size, (start, end, *shape))
             ):
                 self.type_name = type_name
                 self.shape = tuple(shape)
