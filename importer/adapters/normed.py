@@ -18,6 +18,7 @@ from importer.errors import TensorError, shown
 __all__ = ["Part", "fused"]
 
 _PARAMETRIZED = re.compile(r"^(?P<prefix>(?:.*\.)?)parametrizations\.(?P<name>[^.]+)\.(?P<rest>.+)$")
+_FACTOR = re.compile(r"_(g|v|u|orig)$|(^|\.)parametrizations\.")
 _HOOK_SPELLING = {"original0": "_g", "original1": "_v", "original": "_orig", "0._u": "_u", "0._v": "_v"}
 _POWER_ITERATION = ("_orig", "_u", "_v")
 
@@ -43,6 +44,8 @@ def fused(params: Mapping[str, Array], out_axis: int) -> tuple[dict[str, Part], 
         All leaves, each with its sources, in the order given (a fused weight stands where its first factor stood);
         and a fault per parametrization that is neither of the two, or whose factors do not fit.
     """
+    if not any(map(_FACTOR.search, params)):
+        return {name: Part(array, (name,)) for name, array in params.items()}, []
     hooks: dict[str, str] = {}
     faults: list[Fault] = []
     for name in params:
