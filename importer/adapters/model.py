@@ -200,9 +200,10 @@ class LayerKind(ABC):
         return given
 
     def _checked(self, name: str, value: ArgValue) -> ArgValue:
-        kind = next(argument.type for argument in self.signature if argument.name == name)
-        if not _fits(kind, value):
-            raise self._misuse(f"{name!r} is {shown(repr(value))}, it must be {kind.value}")
+        argument = next(argument for argument in self.signature if argument.name == name)
+        unknown = value is None and not argument.required and argument.default is None
+        if not unknown and not _fits(argument.type, value):
+            raise self._misuse(f"{name!r} is {shown(repr(value))}, it must be {argument.type.value}")
         return value
 
     def _misuse(self, what: str) -> UsageError:

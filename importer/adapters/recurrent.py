@@ -81,14 +81,14 @@ class RecurrentLayer(CompositeLayer):
                 self._pass(name, part, out)
                 continue
             place = places.get((int(match["layer"] or 0), match["reverse"] or ""))
-            rows, left = divmod((part.array.shape or (1,))[0], len(self.stacked))
             if place is None:
                 out.refuse(name, f"{shown(name)} has no place in {self.describe()}", self._more_places(match))
-            elif left or not part.array.shape:
+            elif not self._stacks(match, part.array.shape):
                 stack = f"{self.name} stacks {len(self.stacked)} gate{'s'[: len(self.stacked) > 1]}"
                 what = f"{shown(name)} has shape {list(part.array.shape)}, {stack}"
                 out.refuse(name, what, "Give the module another type.")
             else:
+                rows = part.array.shape[0] // len(self.stacked)
                 gates = split(part.array, 0, (rows,) * len(self.stacked))
                 for gate, array in zip(self.stacked, gates, strict=True):
                     leaf = f"{place}{gate}.{_HALVES[match['half']]}.{match['leaf']}"
@@ -116,6 +116,12 @@ class RecurrentLayer(CompositeLayer):
 
     def _both(self, args: Args) -> bool:
         return flag(args, "both", default=self.bidirectional)
+
+    def _stacks(self, match: re.Match[str], shape: tuple[int, ...]) -> bool:
+        """Whether a tensor is as many blocks of rows as there are gates; blocks of `weight_hh` are square."""
+        rows, left = divmod((shape or (1,))[0], len(self.stacked))
+        square = match["leaf"] == "bias" or match["half"] == "ih" or shape[1:] == (rows,)
+        return bool(shape) and left == 0 and square
 
     def _pass(self, name: str, part: Part, out: Respelled) -> None:
         """Take a leaf that is spelled as Burn spells it; a projection of the state has no home."""

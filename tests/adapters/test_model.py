@@ -46,6 +46,10 @@ def test_arguments_that_do_not_fit_are_refused(
         LAYERS[kind].bind(positional, named)
 
 
+def test_what_is_unknown_may_be_given_as_unknown() -> None:
+    assert LAYERS["TransformerEncoderLayer"].bind([], {"norm_first": None}, partial=True) == {"norm_first": None}
+
+
 def test_a_refusal_shows_the_signature() -> None:
     with pytest.raises(UsageError) as caught:
         LAYERS["Conv2d"].bind([], {})

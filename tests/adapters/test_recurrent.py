@@ -78,6 +78,7 @@ def test_cells_have_no_layer_in_their_names() -> None:
         ("Lstm", "weight_hr_l0", (2, 4), "proj_size"),
         ("Lstm", "weight_ih_l0", (6, 3), "stacks 4 gates"),
         ("Gru", "bias_ih_l0", (), "stacks 3 gates"),
+        ("Rnn", "weight_hh_l0", (8, 2), "stacks 1 gate"),
         ("Lstm", "peephole", (3,), "no place in Lstm"),
     ],
 )
