@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from importer.arrays.factors import row_major
 from importer.arrays.movement import spooled
-from importer.arrays.nests import Nest, Tile, nest_of
+from importer.arrays.nests import Nest, Tile, nest_of, runs_of
 from importer.arrays.nodes import PLAIN, Array, Computed, Mosaic, Piece, View, single
 from importer.dtypes import Kind
 from importer.storages import FileRange, Storage
@@ -175,10 +175,7 @@ class Compute:
     @property
     def is_run(self) -> bool:
         """Whether the output bytes are consecutive."""
-        return all(
-            size == 1 or step == dense
-            for size, step, dense in zip(self.tile.sizes, self.nest.target, row_major(self.tile.sizes), strict=True)
-        )
+        return runs_of(self.tile.sizes, self.nest.target)[0] == 0
 
     def fill(self, buffer: memoryview, workspace: Workspace) -> None:
         """Compute into the bytes of the whole output."""

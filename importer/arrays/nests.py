@@ -16,12 +16,24 @@ from typing import NamedTuple
 from importer.arrays.factors import axis_factors, refined, split_to
 from importer.arrays.nodes import Computed, View
 
-__all__ = ["READ_OVER_BYTES", "Nest", "Span", "Tile", "nest_of", "slowest_first", "span_of", "strips", "views_of"]
+__all__ = [
+    "READ_OVER_BYTES",
+    "Nest",
+    "Span",
+    "Tile",
+    "nest_of",
+    "runs_of",
+    "slowest_first",
+    "span_of",
+    "strips",
+    "views_of",
+]
 
 READ_OVER_BYTES = 4096
 """A gap up to this long is read over: that costs less than another system call."""
 
-_GROWTH = 1.25
+_WRITE_COST = 4
+"""A write against a read of the same bytes: the file system has to find, lock and mark pages; long writes use large ones."""
 
 
 class Tile(NamedTuple):
@@ -76,20 +88,43 @@ class Nest:
             )
 
     def extents(self, budget: int) -> tuple[int, ...]:
-        """Return the tile size: the longest runs, on every side alike, whose tile has at most `budget` output bytes."""
+        """Return the tile size of at most `budget` output bytes that takes the fewest and longest reads and writes.
+
+        For a transposition both cannot be whole rows. Candidates differ in the length of the runs written; what the budget
+        leaves is spent on the runs read.
+        """
         elements = max(1, budget // self.itemsizes[0])
         if math.prod(self.sizes) <= elements:
             return self.sizes
-        orders = [slowest_first(self.sizes, steps) for steps in (self.target, *self.steps)]
-        run = float(budget)
-        while run > 1:
+        candidates = []
+        run = elements
+        while run:
             extents = [1] * len(self.sizes)
-            for order, itemsize in zip(orders, self.itemsizes, strict=True):
-                _grow(extents, self.sizes, order[::-1], max(1, int(run) // itemsize))
-            if math.prod(extents) <= elements:
-                return tuple(extents)
-            run /= _GROWTH
-        return (1,) * len(self.sizes)
+            for steps, wanted in ((self.target, run), (self.steps[0], elements), (self.target, elements)):
+                _grow(extents, self.sizes, slowest_first(self.sizes, steps)[::-1], wanted, elements)
+            candidates.append(tuple(extents))
+            run //= 2
+        return min(candidates, key=self._cost)
+
+    def _cost(self, extents: tuple[int, ...]) -> float:
+        """Return how long the system calls for all tiles take, in units of one read."""
+        tiles = math.prod(-(-size // extent) for size, extent in zip(self.sizes, extents, strict=True))
+        reads = sum(
+            span_of(extents, steps, itemsize).reads
+            for steps, itemsize in zip(self.steps, self.itemsizes[1:], strict=True)
+        )
+        outer, _ = runs_of(extents, self.target)
+        return tiles * (reads + _WRITE_COST * math.prod(extents[:outer]))
+
+
+def runs_of(extents: Sequence[int], target: Sequence[int]) -> tuple[int, int]:
+    """Return how many loops of a tile are outside of one run of output, and the elements of a run."""
+    run = 1
+    for outer in range(len(extents), 0, -1):
+        if extents[outer - 1] > 1 and target[outer - 1] != run:
+            return outer, run
+        run *= extents[outer - 1]
+    return 0, run
 
 
 def span_of(extents: Sequence[int], steps: Sequence[int], itemsize: int) -> Span:
@@ -164,12 +199,12 @@ def _joined(sizes: Sequence[int], rows: Sequence[Sequence[int]]) -> list[tuple[i
     return out
 
 
-def _grow(extents: list[int], sizes: Sequence[int], order: Sequence[int], wanted: int) -> None:
-    """Widen a tile along `order` until a run of it has `wanted` elements."""
+def _grow(extents: list[int], sizes: Sequence[int], order: Sequence[int], wanted: int, elements: int) -> None:
+    """Widen a tile along `order` until a run of it has `wanted` elements, or the tile has `elements`."""
     run = 1
     for loop in order:
-        share = min(sizes[loop], -(-wanted // run))
-        extents[loop] = max(extents[loop], share)
-        if share < sizes[loop]:
+        room = elements // (math.prod(extents) // extents[loop])
+        extents[loop] = max(extents[loop], min(sizes[loop], -(-wanted // run), room))
+        if extents[loop] < sizes[loop]:
             return
-        run *= share
+        run *= sizes[loop]

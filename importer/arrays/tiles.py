@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from importer.arrays.factors import row_major
-from importer.arrays.nests import Nest, Tile, span_of, strips, views_of
+from importer.arrays.nests import Nest, Tile, runs_of, span_of, strips, views_of
 from importer.arrays.nodes import Computed, Encoding, View
 from importer.dtypes import F16, F32, F64, DType, Kind
 
@@ -54,7 +54,7 @@ def write_tile(leaf: View | Computed, nest: Nest, tile: Tile, sink: Sink, offset
     itemsize = leaf.dtype.itemsize
     result = _array(workspace, "result", tile.sizes, _RAW[itemsize])
     _evaluate(leaf, nest, tile, result, workspace)
-    outer, run = _runs(tile.sizes, nest.target)
+    outer, run = runs_of(tile.sizes, nest.target)
     offsets = [offset + step * itemsize for step in _offsets(tile.sizes[:outer], nest.target[:outer])]
     sink.write(result.reshape(-1).view(np.uint8).data, offsets, run * itemsize)
 
@@ -124,7 +124,9 @@ def _fetched(number: int, view: View, steps: Sequence[int], strip: Tile, workspa
     outer, length, reads = span_of(strip.sizes, steps, itemsize)
     raw = _array(workspace, f"read {number}", (reads, length), _RAW[itemsize])
     position = _position(view, steps, strip)
-    for row, step in zip(raw, _offsets([strip.sizes[loop] for loop in outer], [steps[loop] for loop in outer]), strict=True):
+    for row, step in zip(
+        raw, _offsets([strip.sizes[loop] for loop in outer], [steps[loop] for loop in outer]), strict=True
+    ):
         _read(view, position + step, row.view(np.uint8).data)
     _decode(raw, view.dtype, view.encoding)
     strides = list(steps)
@@ -195,16 +197,6 @@ def _decode(values: Elements, dtype: DType, encoding: Encoding) -> None:
         np.negative(numbers[1::2], out=numbers[1::2])
     if encoding.negative:
         np.negative(numbers, out=numbers)
-
-
-def _runs(sizes: Sequence[int], target: Sequence[int]) -> tuple[int, int]:
-    """Return how many loops are outside of one run of output, and the elements of a run."""
-    run = 1
-    for outer in range(len(sizes), 0, -1):
-        if sizes[outer - 1] > 1 and target[outer - 1] != run:
-            return outer, run
-        run *= sizes[outer - 1]
-    return 0, run
 
 
 def _offsets(sizes: Sequence[int], steps: Sequence[int]) -> Iterator[int]:

@@ -19,6 +19,8 @@ __all__ = ["stream"]
 _BATCH_BYTES = 4 << 20
 _SMALL_BYTES = 256 << 10
 _MAX_WORKERS = 4
+_MEMORY_BYTES = 96 << 20
+"""Memory of all workers together for blocks; with the interpreter and numpy a run stays below 200 MB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,10 +79,10 @@ def stream(layout: FileLayout, descriptor: int, workers: int | None) -> None:
     sink.write(memoryview(layout.header), (0,), len(layout.header))
     os.ftruncate(descriptor, layout.nbytes)
     count = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
-    _Pool(_jobs(layout.placed), sink).run(count)
+    _Pool(_jobs(layout.placed, _MEMORY_BYTES // count), sink).run(count)
 
 
-def _jobs(placed: Sequence[Placed]) -> Iterator[_Job]:
+def _jobs(placed: Sequence[Placed], block_bytes: int) -> Iterator[_Job]:
     batch: list[Placed] = []
     filled = 0
     for item in placed:
@@ -90,7 +92,7 @@ def _jobs(placed: Sequence[Placed]) -> Iterator[_Job]:
                 yield _Batch(batch)
             batch, filled = [], 0
         if nbytes > _SMALL_BYTES:
-            for task in tasks(item.tensor.array):
+            for task in tasks(item.tensor.array, block_bytes=block_bytes):
                 yield _Part(task, item.offset)
             yield _Finished(item)
         elif nbytes:
