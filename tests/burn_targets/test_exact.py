@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -163,3 +164,12 @@ def test_torch_transformers_under_their_usual_names_need_no_types() -> None:
     names = {step.name for step in plan.steps}
     assert (plan.errors, plan.unused) == ((), ())
     assert {"encoder_norm.gamma", "decoder.layers.0.cross_attn.key.bias", "cross.key.weight", "mlp.4.alpha"} <= names
+
+
+def test_torch_transformers_without_a_config_are_asked_for_their_norm_order() -> None:
+    checkpoint = replace(
+        open_checkpoint(FIXTURES / "families" / "torch_transformer" / "model.safetensors"), config=None
+    )
+    plan = plan_of(checkpoint, "torch")
+    asked = {error.name for error in plan.errors}
+    assert asked == {name for name in checkpoint if ".layers." in name and ".norm" in name}

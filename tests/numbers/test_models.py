@@ -23,6 +23,15 @@ def converted(name: str, recipe: str) -> dict[str, Values]:
     return {step.name: to_numpy(step.array) for step in plan.steps}
 
 
+def test_a_whole_saved_model_needs_no_recipe() -> None:
+    recorded = case("whole_model")
+    plan = build_plan(open_checkpoint(NUMBERS / "whole_model.pt"), PlanOptions())
+    params = {step.name: to_numpy(step.array) for step in plan.steps}
+    x = burn.linear(recorded.inputs[0], burn.below(params, "0"))
+    x = burn.encoder_layer(x, burn.below(params, "1"), heads=2, norm_first=True, activation="relu")
+    assert_close(x, recorded.output)
+
+
 def llama_logits(ids: Values, params: burn.Params, *, heads: int, groups: int) -> Values:
     """Run llama-burn's Transformer: adjacent-pair rotary, grouped queries, SwiGlu."""
     x = params["tok_embeddings.weight"][ids]
