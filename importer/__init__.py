@@ -20,7 +20,7 @@ from importer._version import __version__
 if TYPE_CHECKING:
     from importer.checkpoint import Checkpoint, Tensor
     from importer.checkpoint import open_checkpoint as open  # noqa: A004 - importer.open is the public spelling
-    from importer.convert import convert
+    from importer.conversion import convert
     from importer.errors import ImporterError
     from importer.limits import Limits
     from importer.report import ApplyResult
@@ -33,7 +33,7 @@ _HOMES = {
     "ImporterError": ("importer.errors", "ImporterError"),
     "Limits": ("importer.limits", "Limits"),
     "Tensor": ("importer.checkpoint", "Tensor"),
-    "convert": ("importer.convert", "convert"),
+    "convert": ("importer.conversion", "convert"),
     "open": ("importer.checkpoint", "open_checkpoint"),
 }
 

@@ -23,7 +23,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("recipes", "writers"),
     ("plan",),
     ("report",),
-    ("convert",),
+    ("conversion",),
     ("cli",),
     ("__main__",),
 )

@@ -1,6 +1,6 @@
 """`importer convert`: run one conversion, print its report, and keep a copy of it where asked.
 
-Not here: the conversion (`importer.convert`) and what the report says (`importer.report`).
+Not here: the conversion (`importer.conversion`) and what the report says (`importer.report`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import tempfile
 from pathlib import Path
 
 from importer.cli.arguments import Arguments
-from importer.convert import convert
+from importer.conversion import convert
 from importer.errors import Location, WriteError
 from importer.report import ApplyResult
 

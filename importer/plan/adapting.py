@@ -93,7 +93,7 @@ def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry]) -> None
         where=Location(path=checkpoint.paths[0]),
         how="Check these suggestions (made from names and shapes, so they may be wrong), add them to your recipe and pass "
         "it with --recipe FILE; or copy layouts as they are with --recipe none.",
-        lines=lines,
+        lines=("types:", *lines),
     )
 
 

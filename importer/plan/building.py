@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from importer.checkpoint import Checkpoint, Tensor
 from importer.plan.adapting import AdapterChoice, adapt
@@ -29,7 +30,7 @@ class PlanOptions:
     """What the caller decided.
 
     Attributes:
-        recipe: the recipe to apply, or None to keep names.
+        recipe: the recipe to apply, or None to keep names as they are.
         adapter: layout change.
         skeleton: a file saved from the fresh Burn model; the output then holds what it names and nothing else.
         dtype: cast of every float; None leaves it to the recipe.
@@ -183,10 +184,9 @@ def _tied(checkpoint: Checkpoint, steps: Iterable[Step]) -> Iterator[str]:
     """Say which tensors of the output are one and the same in the source; both formats hold each of them in full."""
     made_from: dict[object, list[str]] = {}
     for step in steps:
-        if len(step.sources) == 1 and step.sources[0] in checkpoint.tensors:
-            identity = checkpoint.tensors[step.sources[0]].identity
-            if identity is not None:
-                made_from.setdefault(identity, []).append(step.name)
+        tensor = checkpoint.tensors.get(step.sources[0]) if len(step.sources) == 1 else None
+        if tensor is not None and prod(tensor.shape) == prod(step.array.shape):
+            made_from.setdefault(tensor.identity or tensor.name, []).append(step.name)
     tied = [names for names in made_from.values() if len(names) > 1]
     for names in tied[:_TIED_NOTES]:
         yield f"one tensor in the source, written {len(names)} times: {', '.join(names)}"

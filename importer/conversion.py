@@ -28,6 +28,9 @@ PathLike = str | os.PathLike[str]
 
 _FORMATS = {".bpk": Format.BURNPACK, ".safetensors": Format.SAFETENSORS}
 
+_BY_CLASSES = Recipe(name="no recipe", path="", file="", is_builtin=True)
+"""For whole saved models: no rule but the prefixes of wrappers (DataParallel, torch.compile) that all names share."""
+
 _Option = TypeVar("_Option", bound=Enum)
 
 
@@ -143,18 +146,15 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
 
 @dataclass(frozen=True, slots=True)
 class _Chosen:
-    """The recipe of a conversion, why it is this one, and whether names and layouts are to stay as they are."""
+    """The recipe of a conversion and why it is this one; no recipe: names and layouts stay as they are."""
 
     recipe: Recipe | None
-    why: str
-    as_is: bool = False
+    why: str = ""
 
     @property
     def described(self) -> str | None:
         """Return what the report says: name and reason, or None for a conversion as it is."""
-        if self.recipe is None:
-            return None if self.as_is else self.why
-        return f"{self.recipe.name} ({self.why})"
+        return None if self.recipe is None else f"{self.recipe.name} ({self.why})"
 
 
 def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:
@@ -164,17 +164,17 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:
         DecisionNeededError: `auto` found none, or more than one.
     """
     if recipe == "none":
-        return _Chosen(None, "none", as_is=True)
+        return _Chosen(None)
     if recipe != "auto":
         return _Chosen(load_recipe(recipe), "as asked for")
     if checkpoint.container == Format.BURNPACK.value:
-        return _Chosen(None, "none: the source is burnpack already", as_is=True)
+        return _Chosen(None)
     names = tuple(weights_below(checkpoint))
     choice = choose_recipe(checkpoint.config, names)
     if choice.recipe is not None:
         return _Chosen(choice.recipe, choice.why)
     if checkpoint.modules:
-        return _Chosen(None, "none: the file names the class of every module")
+        return _Chosen(_BY_CLASSES, "the file names the class of every module")
     raise _no_recipe(checkpoint, choice)
 
 
@@ -198,7 +198,7 @@ def _no_recipe(checkpoint: Checkpoint, choice: Choice) -> DecisionNeededError:
 def _adapter(adapter: str, chosen: _Chosen) -> AdapterChoice:
     """Return the layout change; `auto` aims at Burn unless names and layouts are to stay as they are."""
     if adapter == "auto":
-        return AdapterChoice.NONE if chosen.as_is else AdapterChoice.BURN
+        return AdapterChoice.NONE if chosen.recipe is None else AdapterChoice.BURN
     return _option(AdapterChoice, adapter, "adapter")
 
 
@@ -251,5 +251,5 @@ def _metadata(checkpoint: Checkpoint, chosen: _Chosen, adapter: AdapterChoice) -
         adapter, kept.get("importer.layout", "source")
     )
     made = {"format": "pt" if layout == "torch" else "burn", "producer": "importer", "version": __version__}
-    recipe = {} if chosen.recipe is None else {"importer.recipe": chosen.recipe.name}
+    recipe = {"importer.recipe": chosen.recipe.name} if chosen.recipe is not None and chosen.recipe.path else {}
     return {**kept, **made, "importer.layout": layout, **recipe}

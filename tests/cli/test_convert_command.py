@@ -1,0 +1,166 @@
+"""`importer convert` as a user meets it: exit codes, streams, and nothing left behind."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import importer
+from importer.cli import main
+from tests.shared import FAMILIES, FIXTURES
+
+LLAMA = str(FAMILIES / "llama")
+
+
+def test_it_converts_and_prints_the_report_to_stdout(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", LLAMA, str(tmp_path / "out.bpk")]) == 0
+    printed = capsys.readouterr()
+    assert "✓ Applied:      21" in printed.out
+    assert printed.err == ""
+
+
+def test_an_existing_output_is_left_alone_unless_overwritten(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out.bpk"
+    out.write_text("mine")
+    assert main(["convert", LLAMA, str(out)]) == 4
+    assert out.read_text() == "mine"
+    assert "--overwrite" in capsys.readouterr().err
+    assert main(["convert", LLAMA, str(out), "--overwrite"]) == 0
+    assert len(importer.open(out)) == 21
+
+
+def test_a_dry_run_writes_nothing_and_knows_the_exact_size(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", LLAMA, str(tmp_path / "dry.bpk"), "--dry-run", "--format", "json"]) == 0
+    planned = json.loads(capsys.readouterr().out)
+    assert not list(tmp_path.iterdir())
+    main(["convert", LLAMA, str(tmp_path / "out.bpk")])
+    assert planned["output_bytes"] == (tmp_path / "out.bpk").stat().st_size
+
+
+def skeleton_without(name: str, place: Path) -> Path:
+    """Write a target that has every llama parameter but `name`."""
+    full = place / "full.bpk"
+    importer.convert(LLAMA, full, param_ids="stable")
+    target = place / "target.bpk"
+    importer.convert(full, target, only=f"^(?:{'|'.join(n for n in importer.open(full) if n != name)})$")
+    return target
+
+
+def test_a_target_decides_what_is_written_and_gives_its_ids(tmp_path: Path) -> None:
+    target = skeleton_without("norm.gamma", tmp_path)
+    result = importer.convert(LLAMA, tmp_path / "out.bpk", target=target)
+    output = importer.open(tmp_path / "out.bpk")
+    assert [entry.name for entry in result.unused] == ["norm.gamma"]
+    assert set(output) == set(importer.open(target))
+    assert output.param_ids == importer.open(target).param_ids
+
+
+def test_unused_tensors_fail_only_in_strict_mode(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    target = str(skeleton_without("norm.gamma", tmp_path))
+    assert main(["convert", LLAMA, str(tmp_path / "strict.bpk"), "--target", target, "--strict"]) == 1
+    assert not (tmp_path / "strict.bpk").exists()
+    assert "refused by --strict" in capsys.readouterr().out
+
+
+MISSING = """
+recipe: 1
+name: lossy
+extends: llama
+drop: ['^model\\.norm\\.']
+"""
+
+
+def test_a_missing_tensor_refuses_the_conversion_unless_allowed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    recipe = tmp_path / "lossy.yaml"
+    recipe.write_text(MISSING)
+    out, report = tmp_path / "out.bpk", tmp_path / "report.json"
+    assert main(["convert", LLAMA, str(out), "--recipe", str(recipe), "--report", str(report)]) == 1
+    assert not out.exists()
+    assert "norm.gamma  [32] of RmsNorm" in capsys.readouterr().out
+    assert json.loads(report.read_text())["missing"] == [
+        {"name": "norm.gamma", "shape": [32], "layer": "RmsNorm", "suggestion": None}
+    ]
+    assert main(["convert", LLAMA, str(out), "--recipe", str(recipe), "--allow-missing"]) == 0
+    assert "norm.gamma" not in importer.open(out)
+
+
+def test_the_safetensors_output_says_its_layout(tmp_path: Path) -> None:
+    importer.convert(LLAMA, tmp_path / "out.safetensors")
+    metadata = importer.open(tmp_path / "out.safetensors").metadata
+    assert metadata["importer.layout"] == "burn"
+    assert metadata["importer.recipe"] == "llama"
+
+
+def test_layouts_go_back_to_torch_by_the_same_types(tmp_path: Path) -> None:
+    """There and back by types alone gives the source's bytes; only what Burn has no place for is gone."""
+    full = FIXTURES / "vintage/torch-2.13.0/full_model.pt"
+    importer.convert(full, tmp_path / "burn.bpk")
+    recipe = tmp_path / "back.yaml"
+    recipe.write_text(
+        "recipe: 1\nname: back\ntypes:\n  - ['^conv$', Conv2d]\n  - ['^bn$', BatchNorm]\n  - ['^block\\.\\d+$', Linear]\n"
+    )
+    back = tmp_path / "back.safetensors"
+    assert main(["convert", str(tmp_path / "burn.bpk"), str(back), "--recipe", str(recipe), "--adapter", "torch"]) == 0
+    source, returned = importer.open(full), importer.open(back)
+    assert set(source) - set(returned) == {"bn.num_batches_tracked"}
+    for name in returned:
+        assert source[name].numpy().tobytes() == returned[name].numpy().tobytes(), name
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "says"),
+    [
+        pytest.param(["convert", LLAMA, "out.onnx"], 2, ".bpk", id="unknown extension"),
+        pytest.param(["convert", LLAMA, "out.bpk", "--recipe", "llam"], 2, "Did you mean llama", id="unknown recipe"),
+        pytest.param(["convert", LLAMA, "out.bpk", "--only", "(?=x)"], 2, "look-ahead", id="bad pattern"),
+        pytest.param(["convert", LLAMA, "no/such/folder/out.bpk"], 4, "no/such/folder", id="no folder"),
+        pytest.param(["convert", "no-such-file.pt", "out.bpk"], 3, "no such file", id="no source"),
+        pytest.param(["convert", LLAMA, "out.bpk", "--target", __file__], 3, "no checkpoint", id="target is no file"),
+        pytest.param(["convert", LLAMA, "out.bpk", "--root", "nope"], 2, "nope", id="unknown root"),
+    ],
+)
+def test_a_failure_is_one_message_on_stderr_and_an_exit_code(
+    arguments: list[str], code: int, says: str, tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == code
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert says in printed.err
+    assert "Traceback" not in printed.err
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_unknown_model_stops_with_the_ways_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = FIXTURES / "vintage/torch-2.13.0/state_dict.pt"
+    assert main(["convert", str(source), str(tmp_path / "out.bpk")]) == 2
+    told = capsys.readouterr().err
+    assert "--recipe NAME" in told
+    assert "--recipe none" in told
+
+
+def test_types_are_never_guessed_but_suggested(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text("recipe: 1\nname: r\nrename:\n  - ['^block\\.', 'seq.']\n")
+    source = FIXTURES / "vintage/torch-2.13.0/state_dict.pt"
+    assert main(["convert", str(source), str(tmp_path / "out.bpk"), "--recipe", str(recipe)]) == 2
+    told = capsys.readouterr().err
+    assert "  - ['^bn$', BatchNorm]" in told
+    assert r"  - ['^seq\.\d+$', Linear]" in told
+
+
+@pytest.mark.parametrize(("choice", "weights", "norms"), [("f16", "F16", "F16"), ("half", "F16", "F32")])
+def test_half_precision_leaves_batch_norm_alone_and_a_plain_cast_does_not(
+    choice: str, weights: str, norms: str, tmp_path: Path
+) -> None:
+    importer.convert(FIXTURES / "vintage/torch-2.13.0/full_model.pt", tmp_path / "out.bpk", dtype=choice)
+    output = importer.open(tmp_path / "out.bpk")
+    assert output["conv.weight"].dtype.name == weights
+    assert output["bn.running_var"].dtype.name == norms
