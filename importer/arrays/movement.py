@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
 from importer.arrays.factors import axis_factors, cut, refined, regrouped, row_major
+from importer.arrays.kernels import Cast
 from importer.arrays.nodes import Array, Computed, Kernel, Mosaic, Piece, View, empty, single
 from importer.arrays.spools import Spool
 from importer.dtypes import DType
@@ -234,6 +235,10 @@ def compute(kernel: Kernel, dtype: DType, operands: Sequence[Array]) -> Array:
     alike = [single(operand) for operand in operands]
     if not _share_loops(alike):
         alike = [spooled(operand) for operand in alike]
+    first = alike[0]
+    if isinstance(kernel, Cast) and isinstance(first, Computed) and not isinstance(first.kernel, Cast):
+        # Rounded once: what is computed goes from the arithmetic's own type straight to the one asked for last.
+        return Computed(dtype, shape, first.kernel, first.operands)
     return Computed(dtype, shape, kernel, tuple(alike))
 
 
