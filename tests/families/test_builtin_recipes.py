@@ -1,0 +1,108 @@
+"""Every recorded family, and every known difference of its published files, is found, planned, and leaves nothing over."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from importer.conversion import convert
+from importer.recipes import choose_recipe, list_builtin, load_recipe
+from importer.report import ApplyResult
+from tests.families.synthetic import KEYS, Family, load, write
+from tests.families.variants import RECIPES, VARIANTS, Variant
+
+LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
+WITHOUT_CONFIG = (
+    "clip",
+    "clip_openai",
+    "densenet121",
+    "efficientnet_b0",
+    "inception_v3",
+    "siglip",
+    "squeezenet1_0",
+    "squeezenet1_1",
+    "vgg11_bn",
+    "vgg16",
+    "vit_timm",
+    "whisper_openai",
+)
+"""Families whose sizes are all read off the tensors."""
+
+
+def planned(family: Family, folder: Path, recipe: str = "auto") -> ApplyResult:
+    return convert(write(family, folder), folder / "out.bpk", recipe=recipe, dry_run=True)
+
+
+def leftovers(result: ApplyResult) -> list[str]:
+    """What a complete conversion has none of, as text so that a failure shows it."""
+    return [str(item) for item in (*result.missing, *result.unused, *result.errors)]
+
+
+def test_every_recorded_family_has_a_recipe() -> None:
+    assert sorted(path.name for path in KEYS.iterdir()) == sorted(RECIPES)
+
+
+def test_every_builtin_recipe_has_a_recorded_family() -> None:
+    named_only = {"llama-hf"}
+    assert {builtin.name for builtin in list_builtin()} == set(RECIPES.values()) | named_only
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_recipe_of_a_family_is_found_from_its_config(name: str) -> None:
+    family = load(name)
+    choice = choose_recipe(family.config, [row.name for row in family.rows])
+    assert choice.recipe is not None, choice.why
+    assert choice.recipe.name == RECIPES[name]
+
+
+SAME_NAMES = {"mistral": ("llama",)}
+"""Families whose names are another's, so that names alone cannot tell them apart."""
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if not name.startswith("torch_")])
+def test_the_recipe_of_a_family_is_found_from_names_alone(name: str) -> None:
+    choice = choose_recipe(None, [row.name for row in load(name).untied.rows])
+    assert choice.recipe is not None, (choice.why, choice.nearest)
+    assert choice.recipe.name in {RECIPES[name], *SAME_NAMES.get(name, ())}
+
+
+@pytest.mark.parametrize("name", RECIPES)
+def test_a_safetensors_file_of_a_family_converts_without_rest(name: str, tmp_path: Path) -> None:
+    assert leftovers(planned(load(name).untied, tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPES if any(row.tied_to for row in load(name).rows)])
+def test_a_file_that_repeats_tied_tensors_converts_without_rest(name: str, tmp_path: Path) -> None:
+    assert leftovers(planned(load(name), tmp_path)) == []
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_a_published_difference_converts_without_rest(variant: Variant, tmp_path: Path) -> None:
+    result = planned(variant.load(), tmp_path)
+    assert leftovers(result) == []
+    assert result.recipe is not None
+    assert result.recipe.startswith(variant.recipe)
+
+
+@pytest.mark.parametrize("name", WITHOUT_CONFIG)
+def test_a_family_published_without_a_config_needs_none(name: str, tmp_path: Path) -> None:
+    assert leftovers(planned(replace(load(name).untied, config={}), tmp_path)) == []
+
+
+@pytest.mark.parametrize("name", LLAMA_LIKE)
+def test_llama_hf_takes_every_llama_like_family_with_its_names(name: str, tmp_path: Path) -> None:
+    assert leftovers(planned(load(name).untied, tmp_path, "llama-hf")) == []
+
+
+@pytest.mark.parametrize("name", sorted(set(RECIPES.values())))
+def test_what_is_dropped_is_named_by_a_rule(name: str, tmp_path: Path) -> None:
+    for family in (family for family, recipe in RECIPES.items() if recipe == name):
+        result = planned(load(family).untied, tmp_path / family)
+        assert [skipped.name for skipped in result.skipped if not str(skipped.rule)] == []
+
+
+@pytest.mark.parametrize("name", sorted({*RECIPES.values(), "llama-hf"}))
+def test_a_recipe_says_what_it_is_for(name: str) -> None:
+    assert load_recipe(name).about

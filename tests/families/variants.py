@@ -1,0 +1,370 @@
+"""How published files of a family differ from the recorded ones: prefixes, old spellings, buffers, bare encoders.
+
+Each variant is a recorded family changed in one way that published files show; the recipe must take it all the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from tests.families.synthetic import Family, Row, load
+
+__all__ = ["RECIPES", "VARIANTS", "Variant"]
+
+RECIPES = {
+    "albert": "albert",
+    "autoencoder_kl": "sd-vae",
+    "bart": "bart",
+    "bert": "bert",
+    "bloom": "bloom",
+    "clip": "clip",
+    "clip_openai": "clip-openai",
+    "clip_projections": "clip",
+    "convnext": "convnext",
+    "deberta_v2": "deberta-v2",
+    "deberta_v2_xlarge": "deberta-v2",
+    "densenet121": "densenet",
+    "detr": "detr",
+    "dinov2": "dinov2",
+    "dinov2_giant": "dinov2",
+    "distilbert": "distilbert",
+    "efficientnet_b0": "efficientnet",
+    "encodec": "encodec",
+    "falcon": "falcon",
+    "falcon_7b": "falcon",
+    "falcon_rw": "falcon",
+    "gemma2": "gemma2",
+    "gemma3": "gemma3",
+    "gemma3_vision": "gemma3",
+    "gpt2": "gpt2",
+    "gpt_neox": "gpt-neox",
+    "hubert": "hubert",
+    "inception_v3": "inception_v3",
+    "llama": "llama",
+    "llama_meta": "llama-meta",
+    "mamba": "mamba",
+    "minilm": "minilm",
+    "mistral": "mistral",
+    "mixtral": "mixtral",
+    "mobilenet_v2": "mobilenet_v2",
+    "modernbert": "modernbert",
+    "mpnet": "mpnet",
+    "olmo2": "olmo2",
+    "opt": "opt",
+    "opt_350m": "opt",
+    "phi3": "phi3",
+    "qwen2": "qwen2",
+    "qwen3": "qwen3",
+    "qwen3_moe": "qwen3-moe",
+    "resnet18": "resnet",
+    "resnet50": "resnet",
+    "roberta": "roberta",
+    "sam": "sam",
+    "segformer": "segformer",
+    "siglip": "siglip",
+    "squeezenet1_0": "squeezenet",
+    "squeezenet1_1": "squeezenet",
+    "swin": "swin",
+    "t5": "t5",
+    "t5_small": "t5",
+    "torch_rnn": "torch",
+    "torch_transformer": "torch",
+    "unet_sd": "sd-unet",
+    "vgg11_bn": "vgg",
+    "vgg16": "vgg",
+    "vit": "vit",
+    "vit_timm": "vit-timm",
+    "wav2vec2": "wav2vec2",
+    "wav2vec2_large": "wav2vec2",
+    "wav2vec2_pretraining": "wav2vec2",
+    "whisper": "whisper",
+    "whisper_openai": "whisper-openai",
+    "xlm_roberta_cls": "xlm-roberta",
+}
+"""Recorded family → the built-in recipe it is for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Variant:
+    """A recorded family with one difference of published files.
+
+    Attributes:
+        family: the recorded one.
+        difference: what is different, in words.
+        recipe: the recipe that must be found and must fit.
+        change: makes the difference.
+    """
+
+    family: str
+    difference: str
+    recipe: str
+    change: Callable[[Family], Family]
+
+    def load(self) -> Family:
+        return self.change(load(self.family))
+
+    def __str__(self) -> str:
+        return f"{self.family}: {self.difference}"
+
+
+def _buffers(pattern: str, *buffers: tuple[str, tuple[int, ...], str]) -> Callable[[Family], Family]:
+    """Add buffers beside every tensor whose name matches: `$` in a buffer's name is what the pattern matched."""
+
+    def change(family: Family) -> Family:
+        found = dict.fromkeys(match[0] for row in family.rows if (match := re.search(pattern, row.name)))
+        rows = (Row(name.replace("$", at), shape, dtype) for at in found for name, shape, dtype in buffers)
+        return family.with_rows(*rows)
+
+    return change
+
+
+def _bare(prefix: str, *heads: str, architecture: str) -> Callable[[Family], Family]:
+    """Drop the heads and the prefix, as the bare model is saved."""
+    return lambda family: family.without(*heads).unprefixed(prefix).configured(architectures=[architecture])
+
+
+def _respelled(*pairs: tuple[str, str]) -> Callable[[Family], Family]:
+    return lambda family: family.renamed(*pairs)
+
+
+def _weight_norm(family: Family) -> Family:
+    return family.renamed(
+        (".parametrizations.weight.original0", ".weight_g"), (".parametrizations.weight.original1", ".weight_v")
+    )
+
+
+def _classifier(architecture: str, prefix: str, width: int, *heads: str) -> Callable[[Family], Family]:
+    def change(family: Family) -> Family:
+        head = (Row("classifier.weight", (3, width), "float32"), Row("classifier.bias", (3,), "float32"))
+        pooler = Row(f"{prefix}pooler.dense.weight", (width, width), "float32")
+        rest = (pooler, Row(f"{prefix}pooler.dense.bias", (width,), "float32"))
+        return family.without(*heads).with_rows(*rest, *head).configured(architectures=[architecture])
+
+    return change
+
+
+def _old_bert(family: Family) -> Family:
+    """google-bert/bert-base-uncased as first published: gamma and beta, position_ids, the next-sentence head."""
+    respelled = family.renamed(("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
+    return respelled.without("cls.predictions.decoder.bias").with_rows(
+        Row("bert.embeddings.position_ids", (1, 32), "int64"),
+        Row("bert.pooler.dense.weight", (32, 32), "float32"),
+        Row("bert.pooler.dense.bias", (32,), "float32"),
+        Row("cls.seq_relationship.weight", (2, 32), "float32"),
+        Row("cls.seq_relationship.bias", (2,), "float32"),
+    )
+
+
+def _deberta_v3(family: Family) -> Family:
+    """microsoft/deberta-v3-base as published: the new head, the discriminator, position_ids."""
+    renamed = family.without("cls.predictions.decoder.").renamed(
+        ("cls.predictions.transform.", "lm_predictions.lm_head."), ("cls.predictions.", "lm_predictions.lm_head.")
+    )
+    return renamed.with_rows(
+        Row("deberta.embeddings.position_ids", (1, 34), "int64"),
+        Row("mask_predictions.dense.weight", (32, 32), "float32"),
+        Row("mask_predictions.dense.bias", (32,), "float32"),
+        Row("mask_predictions.LayerNorm.weight", (32,), "float32"),
+        Row("mask_predictions.LayerNorm.bias", (32,), "float32"),
+        Row("mask_predictions.classifier.weight", (1, 32), "float32"),
+        Row("mask_predictions.classifier.bias", (1,), "float32"),
+    )
+
+
+def _encoder_only(family: Family) -> Family:
+    rows = tuple(row for row in family.rows if not row.name.startswith(("decoder.", "lm_head.")))
+    return replace(family, rows=rows).configured(architectures=["T5EncoderModel"])
+
+
+def _one_tower(prefix: str, config: str, architecture: str) -> Callable[[Family], Family]:
+    """Keep one tower; its config is then the whole config."""
+
+    def change(family: Family) -> Family:
+        flat = family.config[config]
+        assert isinstance(flat, dict)
+        rows = tuple(row for row in family.rows if row.name.startswith(prefix))
+        return replace(family, rows=rows, config={**flat, "architectures": [architecture]})
+
+    return change
+
+
+def _narrow_phi4(family: Family) -> Family:
+    return family.configured(rope_parameters={"partial_rotary_factor": 0.75, "rope_type": "default"})
+
+
+_INV_FREQ = _buffers(r"model\.layers\.\d+\.self_attn\.(?=o_proj)", ("$rotary_emb.inv_freq", (4,), "float32"))
+
+VARIANTS = (
+    Variant("llama", "rotary buffers of older files", "llama", _INV_FREQ),
+    Variant("mistral", "rotary buffers of older files", "mistral", _INV_FREQ),
+    Variant("mistral", "the bare model", "mistral", _bare("model.", architecture="MistralModel")),
+    Variant("mixtral", "rotary buffers of older files", "mixtral", _INV_FREQ),
+    Variant("qwen2", "the bare model", "qwen2", _bare("model.", "lm_head.", architecture="Qwen2Model")),
+    Variant("qwen2", "a head of its own, as the large sizes have", "qwen2", lambda family: family),
+    Variant(
+        "qwen3", "the bare model, an embedding model", "qwen3", _bare("model.", "lm_head.", architecture="Qwen3Model")
+    ),
+    Variant("gemma2", "the bare model", "gemma2", _bare("model.", "lm_head.", architecture="Gemma2Model")),
+    Variant(
+        "gemma3_vision",
+        "the prefixes of transformers 4.52 and later",
+        "gemma3",
+        _respelled(
+            ("language_model.model.", "model.language_model."),
+            ("vision_tower.", "model.vision_tower.vision_model."),
+            ("multi_modal_projector.", "model.multi_modal_projector."),
+        ),
+    ),
+    Variant("phi3", "partial rotary embedding, as Phi-4-mini has", "phi3", _narrow_phi4),
+    Variant(
+        "gpt_neox",
+        "causal masks and rotary buffers",
+        "gpt-neox",
+        _buffers(
+            r"gpt_neox\.layers\.\d+\.attention\.(?=dense)",
+            ("$bias", (1, 1, 64, 64), "float32"),
+            ("$masked_bias", (), "float32"),
+            ("$rotary_emb.inv_freq", (4,), "float32"),
+        ),
+    ),
+    Variant("gpt_neox", "the bare model", "gpt-neox", _bare("gpt_neox.", "embed_out.", architecture="GPTNeoXModel")),
+    Variant("opt", "the bare model", "opt", _bare("model.", "lm_head.", architecture="OPTModel")),
+    Variant(
+        "bloom",
+        "without prefix, as first published",
+        "bloom",
+        _bare("transformer.", "lm_head.", architecture="BloomModel"),
+    ),
+    Variant("falcon", "the bare model", "falcon", _bare("transformer.", "lm_head.", architecture="FalconModel")),
+    Variant(
+        "mamba",
+        "the original repository's spelling",
+        "mamba",
+        _respelled(("backbone.embeddings.", "backbone.embedding.")),
+    ),
+    Variant("bert", "as first published", "bert", _old_bert),
+    Variant("bert", "a sentence classifier", "bert", _classifier("BertForSequenceClassification", "bert.", 32, "cls.")),
+    Variant(
+        "bert",
+        "with a wrapper's prefix",
+        "bert",
+        lambda family: family.renamed(("bert.", "module.bert."), ("cls.", "module.cls.")),
+    ),
+    Variant(
+        "xlm_roberta_cls",
+        "the bare model",
+        "xlm-roberta",
+        _bare("roberta.", "classifier.", architecture="XLMRobertaModel"),
+    ),
+    Variant(
+        "distilbert", "the bare model", "distilbert", _bare("distilbert.", "vocab_", architecture="DistilBertModel")
+    ),
+    Variant(
+        "mpnet",
+        "the bare model, all-mpnet-base-v2",
+        "mpnet",
+        lambda family: _bare("mpnet.", "lm_head.", architecture="MPNetModel")(family).with_rows(
+            Row("embeddings.position_ids", (1, 34), "int64"),
+            Row("pooler.dense.weight", (32, 32), "float32"),
+            Row("pooler.dense.bias", (32,), "float32"),
+        ),
+    ),
+    Variant(
+        "modernbert",
+        "the bare model",
+        "modernbert",
+        _bare("model.", "head.", "decoder.", architecture="ModernBertModel"),
+    ),
+    Variant("deberta_v2", "version 3 as published", "deberta-v2", _deberta_v3),
+    Variant(
+        "t5",
+        "the unused relative bias of the cross attention",
+        "t5",
+        lambda family: family.with_rows(
+            Row("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", (8, 4), "float32")
+        ),
+    ),
+    Variant("t5", "the encoder alone", "t5", _encoder_only),
+    Variant(
+        "bart",
+        "the bare model, bart-base",
+        "bart",
+        _bare("model.", "lm_head.", "final_logits_bias", architecture="BartModel"),
+    ),
+    Variant("whisper", "the bare model", "whisper", _bare("model.", "proj_out.", architecture="WhisperModel")),
+    Variant("wav2vec2", "weight_g and weight_v", "wav2vec2", _weight_norm),
+    Variant("wav2vec2", "the bare model", "wav2vec2", _bare("wav2vec2.", "lm_head.", architecture="Wav2Vec2Model")),
+    Variant("hubert", "weight_g and weight_v", "hubert", _weight_norm),
+    Variant("encodec", "weight_g and weight_v", "encodec", _weight_norm),
+    Variant(
+        "vit",
+        "the bare model with its pooler",
+        "vit",
+        lambda family: _bare("vit.", "classifier.", architecture="ViTModel")(family).with_rows(
+            Row("pooler.dense.weight", (32, 32), "float32"), Row("pooler.dense.bias", (32,), "float32")
+        ),
+    ),
+    Variant(
+        "dinov2",
+        "with a classifier",
+        "dinov2",
+        lambda family: (
+            replace(family, rows=tuple(replace(row, name=f"dinov2.{row.name}") for row in family.rows))
+            .with_rows(Row("classifier.weight", (10, 64), "float32"), Row("classifier.bias", (10,), "float32"))
+            .configured(architectures=["Dinov2ForImageClassification"])
+        ),
+    ),
+    Variant(
+        "clip",
+        "position_ids of older files",
+        "clip",
+        _buffers(r"^(text|vision)_model\.embeddings\.(?=position_embedding)", ("$position_ids", (1, 16), "int64")),
+    ),
+    Variant("clip", "the text tower alone", "clip", _one_tower("text_model.", "text_config", "CLIPTextModel")),
+    Variant("clip", "the vision tower alone", "clip", _one_tower("vision_model.", "vision_config", "CLIPVisionModel")),
+    Variant(
+        "siglip", "the vision tower alone", "siglip", _one_tower("vision_model.", "vision_config", "SiglipVisionModel")
+    ),
+    Variant("convnext", "the bare model", "convnext", _bare("convnext.", "classifier.", architecture="ConvNextModel")),
+    Variant(
+        "swin",
+        "index buffers of older files",
+        "swin",
+        _buffers(
+            r"^swin\.encoder\.layers\.\d+\.blocks\.\d+\.attention\.self\.(?=query)",
+            ("$relative_position_index", (49, 49), "int64"),
+        ),
+    ),
+    Variant("swin", "the bare model", "swin", _bare("swin.", "classifier.", architecture="SwinModel")),
+    Variant(
+        "segformer",
+        "an image classifier",
+        "segformer",
+        lambda family: (
+            family.without("decode_head.")
+            .with_rows(Row("classifier.weight", (10, 32), "float32"), Row("classifier.bias", (10,), "float32"))
+            .configured(architectures=["SegformerForImageClassification"])
+        ),
+    ),
+    Variant(
+        "densenet121",
+        "the spelling of published files",
+        "densenet",
+        lambda family: replace(
+            family,
+            rows=tuple(
+                replace(row, name=re.sub(r"(denselayer\d+\.(?:norm|conv))([12])", r"\1.\2", row.name))
+                for row in family.rows
+            ),
+        ),
+    ),
+    Variant(
+        "autoencoder_kl",
+        "the attention of older files",
+        "sd-vae",
+        _respelled((".to_q.", ".query."), (".to_k.", ".key."), (".to_v.", ".value."), (".to_out.0.", ".proj_attn.")),
+    ),
+)
+"""Differences of published files, each with the recipe that must take it."""
