@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from importer.errors import shown
+from importer.recipes.faults import as_written
 from importer.recipes.library import builtin_files, load_recipe, read_text
 from importer.recipes.model import Accept
 from importer.recipes.outcome import Choice
@@ -149,7 +150,7 @@ def _likeness(entry: Accept, facts: _Facts) -> tuple[float, str]:
     against = [pattern for pattern in entry.without if any(pattern.search(name) for name in facts.names)]
     why = f"{len(matched)} of the {len(entry.names)} names it goes by are there"
     if against:
-        why += f", and names it excludes ({shown(against[0].text)})"
+        why += f", and names it excludes ({as_written(against[0].text)})"
     return 0.9 * len(matched) / (len(entry.names) + len(against)), why
 
 

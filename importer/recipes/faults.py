@@ -9,9 +9,9 @@ import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from importer.errors import Location, RecipeError
+from importer.errors import Location, RecipeError, printable
 
-__all__ = ["Faults", "TextError", "did_you_mean"]
+__all__ = ["Faults", "TextError", "as_written", "combined", "did_you_mean"]
 
 
 class TextError(Exception):
@@ -70,6 +70,11 @@ def combined(path: str, faults: tuple[RecipeError, ...]) -> RecipeError:
         where=faults[0].where,
         faults=faults,
     )
+
+
+def as_written(text: str) -> str:
+    """Return a piece of a recipe in quotes, its backslashes as they stand in the file, safe to print."""
+    return f"'{printable(text)}'"
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:

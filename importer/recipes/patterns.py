@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from importer.errors import LimitError, shown
 from importer.limits import DEFAULT_LIMITS
-from importer.recipes.faults import TextError
+from importer.recipes.faults import TextError, as_written
 from importer.recipes.pattern_syntax import PatternParser
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ class Pattern:
 
     def _too_slow(self, text: str, timeout: float) -> LimitError:
         return LimitError(
-            f"the pattern {shown(self.text)} does not get through the name {shown(text)}",
+            f"the pattern {as_written(self.text)} does not get through the name {shown(text)}",
             limit="regex_timeout_seconds",
             allowed=timeout,
             actual=timeout,

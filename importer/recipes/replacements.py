@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from importer.errors import shown
 from importer.recipes.expressions import Expression, Value, evaluate, parse_expression
-from importer.recipes.faults import TextError, did_you_mean
+from importer.recipes.faults import TextError, as_written, did_you_mean
 from importer.recipes.patterns import Pattern
 
 if TYPE_CHECKING:
@@ -130,16 +130,16 @@ def check_replacement(replacement: Replacement, patterns: Iterable[Pattern], ext
             elif isinstance(part, Expression) and not part.names <= names | more:
                 wrong = min(part.names - names - more)
                 how = did_you_mean(wrong, names | more, f"Write {{{wrong}}} in the pattern where the number stands.")
-                raise TextError(f"{shown(pattern.text)} captures no number {shown(wrong)}", how=how)
+                raise TextError(f"{as_written(pattern.text)} captures no number {shown(wrong)}", how=how)
 
 
 def _check_group(part: _Group, pattern: Pattern, names: set[str]) -> None:
     count = len(pattern.groups)
     if isinstance(part.key, int) and part.key > count:
-        what = f"${part.key} does not exist: {shown(pattern.text)} has {count} groups"
+        what = f"${part.key} does not exist: {as_written(pattern.text)} has {count} groups"
         raise TextError(what, how="Count the opening parentheses; write $$ for a dollar sign.", position=part.position)
     if isinstance(part.key, str) and part.key not in names:
-        what = f"${{{part.key}}} does not exist in {shown(pattern.text)}"
+        what = f"${{{part.key}}} does not exist in {as_written(pattern.text)}"
         raise TextError(what, how=did_you_mean(part.key, names, "Name the group (?<name>…)."), position=part.position)
 
 
@@ -153,7 +153,7 @@ def _next_part(text: str, start: int) -> tuple[_Part, int]:
         raise TextError("a } without its {", how="Names hold no braces; remove it.", position=start)
     if char == "\\":
         how = "Write $1 for group 1; a backslash has no meaning in a replacement."
-        raise TextError(f"{shown(text[start : start + 2])} is no capture", how=how, position=start)
+        raise TextError(f"{as_written(text[start : start + 2])} is no capture", how=how, position=start)
     return char, start + 1
 
 

@@ -10,7 +10,7 @@ from difflib import get_close_matches
 
 from importer.errors import shown
 from importer.recipes.expressions import Expression, UnknownNameError, Value, evaluate
-from importer.recipes.faults import TextError
+from importer.recipes.faults import TextError, as_written
 from importer.recipes.model import ConfigName, RuleRef
 from importer.recipes.outcome import NamedArray
 from importer.recipes.patterns import parse_pattern
@@ -70,7 +70,8 @@ class ConfigScope:
                 self._answers[function, text] = self._tensors[found[0]].array.shape
             else:
                 raise UnknownNameError(
-                    f"no tensor of the source matches {shown(text)}", how="Check the pattern; it sees source names."
+                    f"no tensor of the source matches {as_written(text)}",
+                    how="Check the pattern; it sees source names.",
                 )
         return self._answers[function, text]
 

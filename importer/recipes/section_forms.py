@@ -144,7 +144,7 @@ def _parse_value(text: str) -> Value:
     return words[text] if text in words else int(text) if text.isascii() and text.isdigit() else text
 
 
-_VALUES = ListOf(Parsed("a value", _parse_value, bare=True), or_one=True)
+_VALUES = ListOf(Parsed("a value", _parse_value, bare=(int, bool)), or_one=True)
 _ACCEPT_CONFIG = Field(
     "config", MapOf(_VALUES, "config fields"), "Fields of config.json with the value, or list of values, each may have."
 )

@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 
 from importer.errors import shown
 from importer.recipes.expressions import Expression, parse_expression
-from importer.recipes.faults import Faults, TextError
+from importer.recipes.faults import Faults, TextError, as_written
 from importer.recipes.model import RuleRef
 from importer.recipes.nodes import ListNode, MappingNode, Node, Scalar
 from importer.recipes.patterns import Pattern, parse_pattern
@@ -102,7 +102,7 @@ def kind_of(node: Node) -> str:
         return "nothing (null)"
     if isinstance(value, bool):
         return f"the truth value {node.text}"
-    return f"the number {node.text}" if isinstance(value, int) else f"the text {shown(node.text)}"
+    return f"the number {node.text}" if isinstance(value, int) else f"the text {as_written(node.text)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ class TextShape(Shape[str]):
         if self.choices and node.text not in self.choices:
             near = difflib.get_close_matches(node.text, self.choices, n=1)
             how = f"Did you mean {near[0]}?" if near else f"It must be {self.words()}."
-            reading.fault(node, f"{shown(node.text)} is not known here", how)
+            reading.fault(node, f"{as_written(node.text)} is not known here", how)
             return None
         return node.text
 
@@ -158,20 +158,25 @@ class _WholeNumber(Shape[int]):
 
 @dataclass(frozen=True, slots=True)
 class Parsed(Shape[T_co]):
-    """A text with a syntax of its own; numbers and truth values count as text where `bare` is set."""
+    """A text with a syntax of its own.
+
+    Attributes:
+        name: of the syntax.
+        parse: gives the value, or raises TextError.
+        bare: what may stand there without quotes besides text: plain numbers, truth values.
+    """
 
     name: str
     parse: Callable[[str], T_co]
-    bare: bool = False
+    bare: tuple[type[int], ...] = ()
 
     def read(self, node: Node, reading: Reading) -> T_co | None:
         """Return the parsed text."""
-        fits = isinstance(node, Scalar) and (isinstance(node.value, str) or (self.bare and isinstance(node.value, int)))
-        if not fits or not isinstance(node, Scalar):
-            how = f"Write {self.name} in single quotes." if isinstance(node, (ListNode, MappingNode)) else ""
+        if not isinstance(node, Scalar) or type(node.value) not in {str, *self.bare}:
+            how = "" if isinstance(node, Scalar) else f"Write {self.name} in single quotes."
             self.misfit(node, reading, how)
             return None
-        text = str(node.value) if not node.quoted and isinstance(node.value, bool) else node.text
+        text = str(node.value) if isinstance(node.value, bool) else node.text
         try:
             return self.parse(text)
         except TextError as error:
@@ -179,9 +184,9 @@ class Parsed(Shape[T_co]):
             return None
 
     def schema(self) -> Schema:
-        """Return a schema that allows text, and plain numbers if `bare`."""
-        kinds = ["string", "integer", "boolean"] if self.bare else "string"
-        return {"type": kinds, "description": self.name}
+        """Return a schema that allows text, and what may stand bare."""
+        kinds = ["string", *({int: "integer", bool: "boolean"}[kind] for kind in self.bare)]
+        return {"type": kinds if self.bare else "string", "description": self.name}
 
     def words(self) -> str:
         """Name the syntax."""
@@ -355,6 +360,6 @@ class Record:
 
 TEXT = TextShape()
 WHOLE_NUMBER = _WholeNumber()
-PATTERN: Parsed[Pattern] = Parsed("a pattern", parse_pattern, bare=True)
-REPLACEMENT: Parsed[Replacement] = Parsed("a replacement", parse_replacement, bare=True)
-EXPRESSION: Parsed[Expression] = Parsed("an expression", parse_expression, bare=True)
+PATTERN: Parsed[Pattern] = Parsed("a pattern", parse_pattern, bare=(int,))
+REPLACEMENT: Parsed[Replacement] = Parsed("a replacement", parse_replacement, bare=(int,))
+EXPRESSION: Parsed[Expression] = Parsed("an expression", parse_expression, bare=(int, bool))

@@ -22,7 +22,7 @@ from importer.arrays import (
 )
 from importer.errors import RecipeError, TensorError, shown
 from importer.recipes.expressions import Expression, whole_number
-from importer.recipes.faults import TextError
+from importer.recipes.faults import TextError, as_written
 from importer.recipes.formulas import settle_formula
 from importer.recipes.model import Step
 from importer.recipes.scopes import ConfigScope, evaluate_at
@@ -198,7 +198,7 @@ class StepRunner:
         if missing is None:
             return True
         name = group[0][0].name
-        what = f"{shown(name)} has no partner that matches {shown(step.match[missing].text)}"
+        what = f"{shown(name)} has no partner that matches {as_written(step.match[missing].text)}"
         self._record.fault(name, what, f"{step.kind} needs {len(step.match)} tensors with equal captures.", step.rule)
         return False
 

@@ -103,7 +103,7 @@ def _check_arguments(kind: LayerKind, count: int, keywords: list[str], *, partia
     for keyword in keywords:
         if keyword not in names:
             raise TextError(f"{kind.name} has no argument {shown(keyword)}", how=how)
-        if keyword in names[:count]:
+        if keyword in names[:count] or keywords.count(keyword) > 1:
             raise TextError(f"{kind.name} is given {keyword!r} twice", how=how)
     given = {*names[:count], *keywords}
     missing = [argument.name for argument in kind.signature if argument.required and argument.name not in given]
