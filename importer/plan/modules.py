@@ -108,24 +108,42 @@ def group_by_template(entries: Sequence[Entry], template: Template) -> Grouping:
 
 
 def group_by_types(entries: Sequence[Entry], rules: Sequence[TypeRule]) -> Grouping:
-    """Group by the innermost module path that an entry of `types` matches; the first matching entry counts."""
+    """Group by the first entry of `types` that matches, on the outermost module path it matches.
+
+    The order of the entries decides, so one for whole layers stands before one for the Linears in them, and a pattern
+    without `$` means the module it names, not everything below. Only a bare `Param` is named by its parameter.
+    """
     by_name = {entry.name: entry for entry in entries}
-    found = {
-        path: rule
+    first = {
+        path: number
         for path in dict.fromkeys(p for name in by_name for p in _outwards(name))
-        if (rule := _first_match(path, rules)) is not None
+        if (number := _first_match(path, rules, bare=path in by_name)) is not None
     }
-    claims = _claim(by_name, found, innermost=True)
-    groups = []
-    for path, leaves in claims.modules.items():
-        rule = found[path]
-        members = {leaf: by_name[name] for leaf, name in leaves.items()}
-        groups.append(ModuleGroup(path, LAYERS[rule.layer.kind], rule.args, rule.rule, members))
-    return Grouping(tuple(groups), tuple(by_name[name] for name in claims.unclaimed))
+    members: dict[str, dict[str, Entry]] = {}
+    rest = []
+    for name, entry in by_name.items():
+        inwards = [path for path in _outwards(name) if path in first][::-1]
+        if inwards:
+            path = min(inwards, key=first.__getitem__)
+            members.setdefault(path, {})[name[len(path) :].removeprefix(".")] = entry
+        else:
+            rest.append(entry)
+    groups = tuple(_typed(path, rules[first[path]], leaves) for path, leaves in members.items())
+    return Grouping(groups, tuple(rest))
 
 
-def _first_match(path: str, rules: Sequence[TypeRule]) -> TypeRule | None:
-    return next((rule for rule in rules if rule.pattern.search(path) is not None), None)
+def _typed(path: str, rule: TypeRule, members: Mapping[str, Entry]) -> ModuleGroup:
+    return ModuleGroup(path, LAYERS[rule.layer.kind], rule.args, rule.rule, members)
+
+
+def _first_match(path: str, rules: Sequence[TypeRule], *, bare: bool) -> int | None:
+    """Return the number of the first rule that matches; `bare` says that the path is a parameter, not a module."""
+    numbers = (
+        number
+        for number, rule in enumerate(rules)
+        if bare == (rule.layer.kind == "Param") and rule.pattern.search(path) is not None
+    )
+    return next(numbers, None)
 
 
 def group_by_classes(entries: Sequence[Entry], modules: Mapping[str, Module]) -> Grouping:

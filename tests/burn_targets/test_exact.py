@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from importer.adapters import LAYERS, Shapes
 from importer.arrays import full, to_numpy
 from importer.checkpoint import Checkpoint, Tensor, open_checkpoint
 from importer.dtypes import F32
@@ -161,9 +162,18 @@ def test_torch_layers_under_their_usual_names_need_no_types() -> None:
 
 def test_torch_transformers_under_their_usual_names_need_no_types() -> None:
     plan = plan_of(open_checkpoint(FIXTURES / "families" / "torch_transformer" / "model.safetensors"), "torch")
-    names = {step.name for step in plan.steps}
     assert (plan.errors, plan.unused) == ((), ())
-    assert {"encoder_norm.gamma", "decoder.layers.0.cross_attn.key.bias", "cross.key.weight", "mlp.4.alpha"} <= names
+    encoder = [f"encoder.layers.{n}.{leaf}" for n in range(2) for leaf, _ in burn_params("TransformerEncoderLayer")]
+    decoder = [f"decoder.layers.0.{leaf}" for leaf, _ in burn_params("TransformerDecoderLayer")]
+    cross = [f"cross.{leaf}" for leaf, _ in burn_params("CrossAttention")]
+    others = ["encoder_norm.gamma", "encoder_norm.beta", "mlp.4.alpha"]
+    others += [f"mlp.{n}.{leaf}" for n in (0, 3) for leaf in ("weight", "bias")]
+    assert {step.name for step in plan.steps} == {*encoder, *decoder, *cross, *others}
+
+
+def burn_params(kind: str) -> Shapes:
+    """Return the parameters of a layer, whatever its sizes."""
+    return LAYERS[kind].burn_params({})
 
 
 def test_torch_transformers_without_a_config_are_asked_for_their_norm_order() -> None:
