@@ -43,7 +43,7 @@ def test_bytes_after_the_pickle_are_noted(save: Save) -> None:
 
 def test_a_damaged_pickle_is_refused_as_a_pickle(save: Save) -> None:
     with pytest.raises(MalformedPickleError):
-        open_container(save(b"\x80\x02\xff"))
+        open_container(save(b"\x80\x02\xff."))
 
 
 def test_a_pickle_longer_than_its_limit_is_refused(save: Save) -> None:

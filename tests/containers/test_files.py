@@ -1,0 +1,89 @@
+"""Opening files and reading small JSON documents, with errors that say what to do."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+
+from importer.containers.files import open_source, parse_json_object, path_inside, read_json_object
+from importer.errors import CorruptContainerError, LimitError, Location, MissingFileError, SourceError
+from importer.limits import DEFAULT_LIMITS, Limits
+from importer.storages import SourceFile
+from tests.containers.conftest import Save
+
+WHERE = Location(path="index.json")
+
+
+def test_a_file_is_opened(save: Save) -> None:
+    assert open_source(save(b"abc")).read(1, 2) == b"bc"
+
+
+def test_a_file_that_does_not_exist_is_missing(tmp_path: Path) -> None:
+    with pytest.raises(MissingFileError, match="no such file"):
+        open_source(tmp_path / "absent.pt")
+
+
+def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(SourceError, match="no regular file"):
+        open_source(tmp_path / "pipe")
+
+
+@pytest.mark.parametrize(
+    ("number", "advice"),
+    [
+        pytest.param(errno.EMFILE, "ulimit -n", id="too many files"),
+        pytest.param(errno.EACCES, "permissions", id="denied"),
+    ],
+)
+def test_an_error_of_the_system_comes_with_advice(
+    save: Save, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
+) -> None:
+    def refuse(_: object) -> SourceFile:
+        raise OSError(number, "no")
+
+    path = save(b"abc")
+    monkeypatch.setattr("importer.containers.files.SourceFile", refuse)
+    with pytest.raises(SourceError, match=f"cannot be opened.*{advice}"):
+        open_source(path)
+
+
+def test_a_json_document_is_read(save: Save) -> None:
+    assert read_json_object(save(b'{"a": [1]}'), DEFAULT_LIMITS) == {"a": [1]}
+
+
+def test_a_document_beyond_the_limit_is_refused_unread(save: Save) -> None:
+    with pytest.raises(LimitError, match="max_text_record_bytes: allowed 5, found 10"):
+        read_json_object(save(b'{"a": [1]}'), Limits(max_text_record_bytes=5))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        pytest.param(b"{", "damaged", id="cut"),
+        pytest.param(b"\xff", "damaged", id="no UTF-8"),
+        pytest.param(b"[" * 100_000, "damaged", id="deep"),
+        pytest.param(b"[1]", "no object", id="list"),
+        pytest.param(b'{"a": 1, "b": 2, "a": 3}', "'a' stands twice", id="key twice"),
+        pytest.param(b'{"x": {"b": 2, "b": 3}}', "'b' stands twice", id="inner key twice"),
+    ],
+)
+def test_a_damaged_document_is_refused(data: bytes, message: str) -> None:
+    with pytest.raises(CorruptContainerError, match=message):
+        parse_json_object(data, WHERE)
+
+
+@pytest.mark.parametrize("name", ["model.bin", "sub/model.bin", "model..bin", "./model.bin"])
+def test_a_name_inside_the_folder_is_a_path(name: str) -> None:
+    assert path_inside(Path("/models"), name, WHERE) == Path("/models") / name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "/etc/passwd", "../model.bin", "a/../../b", "..", "c:\\model.bin", "a\\b", "c:model", "a\0b"]
+)
+def test_a_name_that_leaves_the_folder_is_refused(name: str) -> None:
+    with pytest.raises(CorruptContainerError, match="leaves the folder"):
+        path_inside(Path("/models"), name, WHERE)
