@@ -63,7 +63,7 @@ def list_builtin() -> tuple[BuiltinRecipe, ...]:
 
 def builtin_files() -> tuple[Path, ...]:
     """Return the files of the built-in recipes, by name."""
-    return tuple(sorted(builtin_folder().glob("*.yaml")))
+    return tuple(sorted(builtin_folder().glob("*.yaml"), key=lambda path: path.stem))
 
 
 def find_builtin(name: str) -> Path:

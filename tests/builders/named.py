@@ -32,5 +32,10 @@ def of_names(*names: str) -> dict[str, Named]:
 
 def counting(shape: Sequence[int], start: float = 0) -> Array:
     """An array of start, start + 1, start + 2… in C order."""
-    values = [start + offset for offset in range(math.prod(shape))]
+    return of_values([start + offset for offset in range(math.prod(shape))], shape)
+
+
+def of_values(values: Sequence[float], shape: Sequence[int] | None = None) -> Array:
+    """An array of these values in C order; a vector where no shape is given."""
+    shape = (len(values),) if shape is None else shape
     return from_bytes(struct.pack(f"<{len(values)}f", *values), F32, tuple(shape), Location(path="test"))
