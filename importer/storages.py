@@ -55,9 +55,7 @@ class _Descriptor:
         return done
 
     def __del__(self) -> None:
-        number = getattr(self, "number", None)
-        if number is not None:
-            os.close(number)
+        os.close(self.number)
 
 
 class SourceFile:

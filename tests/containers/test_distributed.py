@@ -26,7 +26,7 @@ from tests.builders.distributed import (
     storage_info,
     storage_reference,
 )
-from tests.builders.states import Stored, View, built, glob, listed, number, table, text
+from tests.builders.states import Stored, View, built, glob, group, listed, number, table, text
 
 
 def floats(*values: float) -> Stored:
@@ -129,6 +129,10 @@ def stateless_index(writer: Writer) -> None:
     writer.items[glob(MODULE, "MetadataIndex") + b")\x81"] = storage_info("__0_0.distcp", 0, 1)
 
 
+def index_with_a_tuple(writer: Writer) -> None:
+    writer.items[built(glob(MODULE, "MetadataIndex"), group(text("step")))] = storage_info("__0_0.distcp", 0, 1)
+
+
 def unknown_type(writer: Writer) -> None:
     writer.tensor("x", "float99", (1,), [Chunk((0,), View(floats(1), (1,), (1,)))])
 
@@ -176,6 +180,7 @@ def size_as_list(writer: Writer) -> None:
         pytest.param(negative, CorruptContainerError, "storage table is damaged", id="negative offset"),
         pytest.param(another_class, CorruptContainerError, "'step' is no MetadataIndex", id="another class"),
         pytest.param(stateless_index, CorruptContainerError, "storage table is damaged", id="index without state"),
+        pytest.param(index_with_a_tuple, CorruptContainerError, "is no MetadataIndex", id="index with a tuple"),
         pytest.param(unknown_type, CorruptContainerError, "'torch.float99' of 'x' is not known", id="unknown type"),
         pytest.param(other_type, CorruptContainerError, r"no tensor I64 \[1\]", id="other type"),
         pytest.param(no_tensor, CorruptContainerError, "no tensor F32", id="item without tensor"),

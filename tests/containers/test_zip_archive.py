@@ -160,6 +160,7 @@ def _patched(data: bytes, at: int, value: bytes) -> bytes:
     [
         pytest.param(_patched(build_zip(ENTRIES), -10, b"\xff\xff"), "outside of the file", id="size of the directory"),
         pytest.param(_patched(build_zip(ENTRIES), -12, b"\x09\x00"), "do not fit", id="count"),
+        pytest.param(_patched(build_zip(ENTRIES), -12, b"\x01\x00"), "more than 1 entries", id="count too small"),
         pytest.param(
             _patched(build_zip([Entry("a" * 99)]), -12, b"\x02\x00"), "ends within an entry", id="one too many"
         ),
@@ -173,6 +174,11 @@ def _patched(data: bytes, at: int, value: bytes) -> bytes:
 def test_a_damaged_directory_is_refused(save: Save, data: bytes, message: str) -> None:
     with pytest.raises(CorruptContainerError, match=message):
         archive(save(data))
+
+
+def test_a_zip64_record_is_found_before_its_locator_wherever_that_points(save: Save) -> None:
+    data = _patched(build_zip(ENTRIES, wide_end=True), -34, b"\xff" * 8)
+    assert read(save(data), "a/data.pkl") == b"pickle"
 
 
 def test_an_archive_inside_a_larger_file_is_read_within_its_bounds(save: Save) -> None:
