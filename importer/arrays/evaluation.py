@@ -93,30 +93,23 @@ class Sink:
             self.pass_on(offsets[0], length)
 
     def copy(self, storage: FileRange, source: int, offset: int, nbytes: int) -> int:
-        """Copy from another file without passing through this process; return how many bytes that did.
+        """Copy from another file without passing through this process; return how many bytes that did, 0 if it cannot.
 
         Raises:
             OSError: the file cannot be written.
         """
         if not hasattr(os, "copy_file_range"):
             return 0
-        done = 0
-        start = storage.offset + source
-        with self._lock:
-            while done < nbytes:
-                try:
-                    count = os.copy_file_range(
-                        storage.file.descriptor, self.descriptor, nbytes - done, start + done, offset + done
-                    )
-                except OSError as error:
-                    if error.errno not in _NO_KERNEL_COPY:
-                        raise
-                    break
-                if count == 0:
-                    break
-                done += count
-        self.pass_on(offset, done)
-        return done
+        try:
+            with self._lock:
+                start = storage.offset + source
+                count = os.copy_file_range(storage.file.descriptor, self.descriptor, nbytes, start, offset)
+        except OSError as error:
+            if error.errno in _NO_KERNEL_COPY:
+                return 0
+            raise
+        self.pass_on(offset, count)
+        return count
 
     def pass_on(self, offset: int, nbytes: int) -> None:
         """Ask the system to begin writing a range to the disk: a hint, without which only the final fsync takes longer.
@@ -149,12 +142,17 @@ class Copy:
     def write(self, sink: Sink, offset: int, workspace: Workspace) -> None:
         """Write into a file in which the output begins at `offset`; in the kernel where the system can."""
         done = 0
+        place = offset + self.start
         if isinstance(self.storage, FileRange):
-            done = sink.copy(self.storage, self.source, offset + self.start, self.nbytes)
+            while done < self.nbytes:
+                count = sink.copy(self.storage, self.source + done, place + done, self.nbytes - done)
+                if count == 0:
+                    break
+                done += count
         while done < self.nbytes:
             block = workspace.take("copy", min(_BUFFER_BYTES, self.nbytes - done))
             self.storage.read_into(self.source + done, block)
-            sink.write(block, (offset + self.start + done,), len(block))
+            sink.write(block, (place + done,), len(block))
             done += len(block)
 
 

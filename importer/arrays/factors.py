@@ -68,11 +68,8 @@ def regrouped(
 
 def axis_factors(shape: Sequence[int], sizes: Sequence[int]) -> list[slice]:
     """Return, per axis of `shape`, which of the factors `sizes` make it up (see `View`)."""
-    if len(shape) == len(sizes):
-        # One factor per axis. Equal length implies it: an axis of size 1 has no factor in the other form, and every
-        # other axis has at least one; if their numbers agree although some axis has none, sizes differ from shape.
-        if tuple(shape) == tuple(sizes):
-            return [slice(axis, axis + 1) for axis in range(len(shape))]
+    if tuple(shape) == tuple(sizes):
+        return [slice(axis, axis + 1) for axis in range(len(shape))]
     slices = []
     first = 0
     for axis_size in shape:

@@ -174,7 +174,7 @@ def nest_of(leaf: View | Computed, target: Sequence[int]) -> Nest:
         sizes += parts
         rows[0] += split_to([size], [step], parts)
         for row, view, axes in zip(rows[1:], views, slices, strict=True):
-            row += split_to(view.sizes[axes[axis]], view.strides[axes[axis]], parts)
+            row.extend(split_to(view.sizes[axes[axis]], view.strides[axes[axis]], parts))
     joined = _joined(sizes, rows)
     itemsizes = (leaf.dtype.itemsize, *(view.dtype.itemsize for view in views))
     columns = tuple(zip(*(steps for _, steps in joined), strict=True)) or ((),) * len(rows)

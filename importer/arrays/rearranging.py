@@ -18,7 +18,7 @@ from importer.errors import TensorError, shown
 
 __all__ = ["Pattern", "parse_pattern", "rearrange"]
 
-_TOKEN = re.compile(r"\s*(\.\.\.|->|[()]|1\b|[A-Za-z_][A-Za-z0-9_]*)")
+_WORD = re.compile(r"\s*(\.\.\.|->|[()]|1\b|[A-Za-z_][A-Za-z0-9_]*)")
 _REST = "..."
 _HOW = "Correct the pattern; it reads like '(h two r) ... -> (h r two) ...'."
 
@@ -65,24 +65,21 @@ def parse_pattern(text: str) -> Pattern:
     """
     sides: list[list[tuple[str, ...]]] = [[]]
     group: list[str] | None = None
-    for token in _tokens(text):
-        if token == "->":
-            if group is not None or len(sides) > 1:
-                raise _fault(text, "'->' stands once, between the two sides")
-            sides.append([])
-        elif token == "(":
-            if group is not None:
-                raise _fault(text, "groups cannot be nested")
-            group = []
-        elif token == ")":
-            if group is None:
-                raise _fault(text, "a ')' closes nothing")
-            sides[-1].append(tuple(group))
-            group = None
-        elif group is not None:
-            group += [] if token == "1" else [token]
-        else:
-            sides[-1].append(() if token == "1" else (token,))
+    for word in _words(text):
+        match word:
+            case "->" if group is None and len(sides) == 1:
+                sides.append([])
+            case "(" if group is None:
+                group = []
+            case ")" if group is not None:
+                sides[-1].append(tuple(group))
+                group = None
+            case "->" | "(" | ")":
+                raise _fault(text, f"{word!r} cannot stand there")
+            case _ if group is not None:
+                group += [] if word == "1" else [word]
+            case _:
+                sides[-1].append(() if word == "1" else (word,))
     if group is not None or len(sides) == 1:
         raise _fault(text, "a ')' is missing" if group is not None else "'->' is missing")
     before, after = (tuple(side) for side in sides)
@@ -90,16 +87,16 @@ def parse_pattern(text: str) -> Pattern:
     return Pattern(text, before, after)
 
 
-def _tokens(text: str) -> list[str]:
-    tokens = []
+def _words(text: str) -> list[str]:
+    words = []
     position = 0
     while text[position:].strip():
-        found = _TOKEN.match(text, position)
+        found = _WORD.match(text, position)
         if found is None:
             raise _fault(text, f"{shown(text[position:].strip()[0])} has no meaning here")
-        tokens.append(found[1])
+        words.append(found[1])
         position = found.end()
-    return tokens
+    return words
 
 
 def _check_names(text: str, before: Side, after: Side) -> None:

@@ -25,7 +25,7 @@ _STRUCT_CODES = {"F64": "<d", "F32": "<f", "F16": "<e", "I64": "<q", "I32": "<i"
 }  # fmt: skip
 
 
-def strided(
+def strided(  # noqa: PLR0913 - torch's own description of a tensor
     storage: Storage,
     dtype: DType,
     shape: Sequence[int],
@@ -109,7 +109,7 @@ def _element(value: float, dtype: DType) -> bytes:
     if dtype.kind is Kind.FLOAT:
         import numpy as np
 
-        return np.float32(value).astype(dtype.numpy()).tobytes()
+        return bytes(np.float32(value).astype(dtype.numpy()).tobytes())
     raise UnsupportedError(
         f"a constant of type {dtype} cannot be made", how="Use a floating-point, integer or boolean type."
     )

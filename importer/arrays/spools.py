@@ -5,6 +5,7 @@ Not here: what is computed (`movement` asks for spools, `arithmetic` for factors
 
 from __future__ import annotations
 
+import os
 import tempfile
 import threading
 from collections.abc import Callable
@@ -13,7 +14,6 @@ from typing import BinaryIO
 
 from importer.arrays.nodes import Array
 from importer.errors import Location
-from importer.storages import SourceFile
 
 __all__ = ["Deferred", "Spool"]
 
@@ -41,8 +41,6 @@ class Spool:
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Fill the file if that has not happened yet, then read."""
-        import os
-
         with self._lock:
             if self._file is None:
                 self._file = self._filled()

@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 __all__ = ["fill_tile", "write_tile"]
 
-_RAW = {1: np.dtype("u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4"), 8: np.dtype("<u8"), 16: np.dtype("<c16")}
+_RAW: dict[int, np.dtype[Any]] = {
+    1: np.dtype("u1"),
+    2: np.dtype("<u2"),
+    4: np.dtype("<u4"),
+    8: np.dtype("<u8"),
+    16: np.dtype("<c16"),
+}
 """Types that carry elements of each size without touching a bit of them."""
 
 _KERNEL_ELEMENTS = 1 << 16

@@ -18,14 +18,17 @@ from pathlib import Path
 
 from importer.errors import DiskSpaceError, Location, OutputExistsError, WriteError
 
-__all__ = ["check_space", "check_target", "new_file", "sync_folder", "writing_errors"]
+__all__ = ["check_space", "check_target", "move", "new_file", "sync_folder", "writing_errors"]
 
 _MODE = 0o666
+_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0)
 _NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 @contextmanager
-def new_file(path: str, *, overwrite: bool) -> Iterator[int]:
+def new_file(path: Path, *, overwrite: bool) -> Iterator[int]:
     """Yield a descriptor to fill; publish the file as `path` if the block ends well, else leave nothing behind.
 
     Raises:
@@ -33,147 +36,152 @@ def new_file(path: str, *, overwrite: bool) -> Iterator[int]:
         WriteError: it cannot be created, written or published.
     """
     check_target(path, overwrite=overwrite)
-    folder = os.path.dirname(path) or "."
     with writing_errors(path):
-        descriptor, scratch = _created(folder, os.path.basename(path))
+        descriptor, scratch = _created(path)
         try:
             if overwrite:
                 _keep_permissions(path, descriptor)
             yield descriptor
             os.fsync(descriptor)
-            if scratch is None and overwrite:
-                scratch = _named(descriptor, folder, os.path.basename(path))
-            if overwrite and scratch is not None:
-                os.replace(scratch, path)
-                scratch = None
+            if scratch is None and not overwrite:
+                _link_unnamed(descriptor, path)
             else:
-                _link(descriptor, scratch, path)
+                scratch = scratch or _named(descriptor, path)
+                move(scratch, path, overwrite=overwrite)
+                scratch = None
         finally:
             os.close(descriptor)
             if scratch is not None:
-                os.unlink(scratch)
-        sync_folder(folder)
+                scratch.unlink(missing_ok=True)
+        sync_folder(path.parent)
 
 
-def check_target(path: str, *, overwrite: bool) -> None:
+def move(scratch: Path, path: Path, *, overwrite: bool) -> None:
+    """Give a complete file its final name in one step.
+
+    Raises:
+        FileExistsError: there is such a file, and `overwrite` is false.
+        OSError: the system refuses.
+    """
+    if overwrite:
+        scratch.replace(path)
+        return
+    try:
+        path.hardlink_to(scratch)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # No hard links here (FAT, some network shares): claim the name first, so that nobody else's file is replaced.
+        os.close(os.open(path, _NEW, _MODE))
+        scratch.replace(path)
+    else:
+        scratch.unlink()
+
+
+def check_target(path: Path, *, overwrite: bool) -> None:
     """Check that `path` may be written, as far as can be said beforehand.
 
     Raises:
         OutputExistsError: it exists and `overwrite` is false.
         WriteError: it is a folder, or its folder does not exist.
     """
-    if os.path.isdir(path):
-        raise WriteError("the output is a folder", where=Location(path=path), how="Name a file in it.")
+    if path.is_dir():
+        raise WriteError("the output is a folder", where=Location(path=str(path)), how="Name a file in it.")
     if os.path.lexists(path) and not overwrite:
         raise _exists(path)
-    folder = os.path.dirname(path) or "."
-    if not os.path.isdir(folder):
-        raise WriteError("its folder does not exist", where=Location(path=path), how=f"Create {folder} first.")
+    if not path.parent.is_dir():
+        raise WriteError(
+            "its folder does not exist", where=Location(path=str(path)), how="Create the folder, or correct its name."
+        )
 
 
-def check_space(path: str, nbytes: int) -> None:
+def check_space(path: Path, nbytes: int) -> None:
     """Check that the file system of `path` has room for `nbytes` more.
 
     Raises:
         DiskSpaceError: it has not.
     """
-    if not hasattr(os, "statvfs"):
-        return
     with writing_errors(path):
-        system = os.statvfs(os.path.dirname(path) or ".")
+        system = os.statvfs(path.parent)
     free = system.f_bavail * system.f_frsize
     if free < nbytes:
         raise DiskSpaceError(
             f"the output needs {nbytes} bytes and {free} are free",
-            where=Location(path=path),
+            where=Location(path=str(path)),
             how="Free some space or choose another place.",
         )
 
 
-def sync_folder(folder: str) -> None:
-    """Make names in `folder` survive a power cut, where the system has a way to."""
-    try:
-        descriptor = os.open(folder, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0))
-    except OSError:
-        return
-    try:
-        with contextlib.suppress(OSError):
+def sync_folder(folder: Path) -> None:
+    """Make the names in `folder` survive a power cut, on file systems that have a way to."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
             os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 @contextmanager
-def writing_errors(path: str) -> Iterator[None]:
+def writing_errors(path: Path) -> Iterator[None]:
     """Turn what the system reports while `path` is written into errors of ours."""
     try:
         yield
     except FileExistsError as error:
         raise _exists(path) from error
     except OSError as error:
-        full = error.errno in {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+        full = error.errno in _FULL
         kind = DiskSpaceError if full else WriteError
         raise kind(
             f"writing failed: {error.strerror}",
-            where=Location(path=path),
+            where=Location(path=str(path)),
             how="Free some space or choose another place." if full else "Choose a place that can be written.",
         ) from error
 
 
-def _created(folder: str, name: str) -> tuple[int, str | None]:
-    """Return a descriptor of a new file in `folder`, and its scratch path unless it has no name."""
-    if hasattr(os, "O_TMPFILE") and os.path.isdir("/proc/self/fd"):
+def _created(path: Path) -> tuple[int, Path | None]:
+    """Return a descriptor of a new file beside `path`, and its scratch name unless it has none."""
+    if hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir():
         try:
-            return os.open(folder, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, _MODE), None
+            return os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, _MODE), None
         except OSError as error:
             if error.errno not in _NO_UNNAMED:
                 raise
-    for scratch in _scratch_paths(folder, name):
-        try:
-            flags = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-            return os.open(scratch, flags, _MODE), scratch
-        except FileExistsError:
-            continue
-    raise AssertionError("endless")
+    for scratch in _scratch_names(path):
+        with contextlib.suppress(FileExistsError):
+            return os.open(scratch, _NEW, _MODE), scratch
+    raise AssertionError("the numbers have come to an end")
 
 
-def _named(descriptor: int, folder: str, name: str) -> str:
-    """Give a file without a name a scratch name; the step before it replaces its target."""
-    for scratch in _scratch_paths(folder, name):
-        try:
-            _link(descriptor, None, scratch)
-        except FileExistsError:
-            continue
-        return scratch
-    raise AssertionError("endless")
+def _named(descriptor: int, path: Path) -> Path:
+    """Give a file without a name a scratch name: only a name can replace another."""
+    for scratch in _scratch_names(path):
+        with contextlib.suppress(FileExistsError):
+            _link_unnamed(descriptor, scratch)
+            return scratch
+    raise AssertionError("the numbers have come to an end")
 
 
-def _link(descriptor: int, scratch: str | None, path: str) -> None:
-    """Name the file `path`, failing if there is one: the step that never overwrites."""
-    if scratch is not None:
-        os.link(scratch, path)
-        return
-    # Naming a folder makes Python call linkat, which follows the link in /proc; plain link would not.
-    folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY)
+def _link_unnamed(descriptor: int, path: Path) -> None:
+    """Name the file `path`, failing if there is one."""
+    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        os.link(
-            f"/proc/self/fd/{descriptor}", os.path.basename(path), src_dir_fd=folder, dst_dir_fd=folder,
-            follow_symlinks=True,
-        )  # fmt: skip
+        # Only with a folder given does Python call linkat, which follows the link in /proc (open(2), O_TMPFILE).
+        os.link(f"/proc/self/fd/{descriptor}", path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True)
     finally:
         os.close(folder)
 
 
-def _scratch_paths(folder: str, name: str) -> Iterator[str]:
-    return (str(Path(folder, f".{name}.{os.getpid()}-{number}.tmp")) for number in count())
+def _scratch_names(path: Path) -> Iterator[Path]:
+    return (path.with_name(f".{path.name}.{os.getpid()}-{number}.tmp") for number in count())
 
 
-def _keep_permissions(path: str, descriptor: int) -> None:
+def _keep_permissions(path: Path, descriptor: int) -> None:
     with contextlib.suppress(FileNotFoundError):
-        os.fchmod(descriptor, stat.S_IMODE(os.stat(path).st_mode))
+        os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
 
 
-def _exists(path: str) -> OutputExistsError:
+def _exists(path: Path) -> OutputExistsError:
     return OutputExistsError(
-        "the output exists already", where=Location(path=path), how="Choose another name or give --overwrite."
+        "the output exists already", where=Location(path=str(path)), how="Choose another name or give --overwrite."
     )

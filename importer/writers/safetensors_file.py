@@ -22,12 +22,11 @@ _ALIGNMENT = 8
 _MAX_HEADER_BYTES = 100_000_000
 
 # The reference library's enum, widest first (burn-spec 2); what is not in it cannot be written.
-_RANK = {
-    name: rank
-    for rank, name in enumerate(
-        "U64 I64 F64 C64 F32 U32 I32 BF16 F16 U16 I16 F8_E8M0 F8_E4M3 F8_E5M2 F8_E4M3FNUZ F8_E5M2FNUZ I8 U8 BOOL".split()
-    )
-}
+_ORDER = (
+    *("U64", "I64", "F64", "C64", "F32", "U32", "I32", "BF16", "F16", "U16", "I16"),
+    *("F8_E8M0", "F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ", "I8", "U8", "BOOL"),
+)
+_RANK = {name: rank for rank, name in enumerate(_ORDER)}
 
 
 def safetensors_layout(tensors: Sequence[OutputTensor], metadata: Mapping[str, str]) -> FileLayout:

@@ -29,8 +29,8 @@ def plan_layout(tensors: Sequence[OutputTensor], destination: Destination) -> La
     if len(shards) == 1:
         return Layout(((destination.path, _file_layout(shards[0], destination)),))
     check_names(tensor.name for tensor in tensors)
-    files = []
-    weight_map = {}
+    files: list[tuple[str, FileLayout]] = []
+    weight_map: dict[str, str] = {}
     for number, shard in enumerate(shards, start=1):
         name = f"{path.stem}-{number:05d}-of-{len(shards):05d}{path.suffix}"
         files.append((str(path.with_name(name)), _file_layout(shard, destination)))

@@ -129,12 +129,12 @@ class _Pool:
 
     def _work(self) -> None:
         workspace = Workspace()
-        while (job := self._next()) is not None:
-            try:
+        try:
+            while (job := self._next()) is not None:
                 job.run(self._sink, workspace)
-            except Exception as error:  # noqa: BLE001 - carried to the thread that waits, and raised there
-                self._failures.append(error)
-                self._stopped = True
+        except Exception as error:  # noqa: BLE001 - carried to the thread that waits, and raised there
+            self._failures.append(error)
+            self._stopped = True
 
     def _next(self) -> _Job | None:
         with self._lock:
