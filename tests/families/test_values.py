@@ -13,7 +13,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from importer.checkpoint import open_checkpoint
+from importer.checkpoint import Tensor, open_checkpoint
 from importer.conversion import convert
 from tests.families.synthetic import Family, Floats, Row, load, values, write_values
 
@@ -24,7 +24,11 @@ def converted(family: Family, folder: Path, recipe: str = "auto") -> dict[str, F
     """Return the output's tensors by name, after a conversion that left nothing over."""
     result = convert(write_values(family, folder), folder / "out.bpk", recipe=recipe)
     assert result.is_success, result.to_text()
-    return {name: tensor.numpy() for name, tensor in open_checkpoint(folder / "out.bpk").tensors.items()}
+    return {name: floats(tensor) for name, tensor in open_checkpoint(folder / "out.bpk").tensors.items()}
+
+
+def floats(tensor: Tensor) -> Floats:
+    return tensor.numpy().astype(np.float32, copy=False)
 
 
 def sources(family: Family) -> dict[str, Floats]:
@@ -59,12 +63,14 @@ def angles(length: int, rotating: int) -> tuple[Floats, Floats]:
 
 
 def rms(x: Floats, weight: Floats) -> Floats:
-    return x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(1e-6)) * weight
+    result: Floats = x / np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + np.float32(1e-6)) * weight
+    return result
 
 
 def scores(q: Floats, k: Floats) -> Floats:
     """Attention scores of [time, heads, width] queries and [time, groups, width] keys."""
-    return np.einsum("thw,shw->hts", q, np.repeat(k, q.shape[1] // k.shape[1], axis=1))
+    result: Floats = np.einsum("thw,shw->hts", q, np.repeat(k, q.shape[1] // k.shape[1], axis=1))
+    return result
 
 
 HEADS, GROUPS = 4, 2
@@ -258,7 +264,8 @@ def test_batched_experts_compute_what_each_expert_did(
 
 
 def silu(x: Floats) -> Floats:
-    return x / (1 + np.exp(-x))
+    result: Floats = x / (1 + np.exp(-x))
+    return result
 
 
 # --- norms ------------------------------------------------------------------------------------------------------------
@@ -327,7 +334,8 @@ def test_positions_begin_at_row_two(name: str, source_path: str, path: str, tmp_
 
 
 def weight_norm(g: Floats, v: Floats, axes: tuple[int, ...]) -> Floats:
-    return v * g / np.sqrt(np.sum(v * v, axis=axes, keepdims=True))
+    result: Floats = v * g / np.sqrt(np.sum(v * v, axis=axes, keepdims=True))
+    return result
 
 
 @pytest.mark.parametrize(
@@ -345,7 +353,7 @@ def weight_norm(g: Floats, v: Floats, axes: tuple[int, ...]) -> Floats:
     [(".parametrizations.weight.original0", ".parametrizations.weight.original1"), (".weight_g", ".weight_v")],
     ids=["parametrizations", "weight_g"],
 )
-def test_weight_norm_is_fused_along_the_axes_of_g(  # noqa: PLR0913, PLR0917 - two tables
+def test_weight_norm_is_fused_along_the_axes_of_g(
     name: str, source_path: str, path: str, axes: tuple[int, ...], g: str, v: str, tmp_path: Path
 ) -> None:
     family = load(name).untied.renamed(
