@@ -18,7 +18,7 @@ from importer.adapters.model import (
     Shapes,
 )
 from importer.adapters.suggestions import suggest_types
-from importer.adapters.table import LAYERS, layer_kind
+from importer.adapters.table import LAYERS
 
 __all__ = [
     "LAYERS",
@@ -34,7 +34,6 @@ __all__ = [
     "RefusedLayer",
     "Shapes",
     "TypedLayer",
-    "layer_kind",
     "layer_of_class",
     "suggest_types",
 ]

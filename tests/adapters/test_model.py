@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from importer.adapters import LAYERS, Args, ArgValue, layer_kind
+from importer.adapters import LAYERS, Args, ArgValue
 from importer.errors import UsageError
 
 
@@ -147,17 +147,3 @@ def test_swiglu_has_no_biases_unless_asked() -> None:
     layer = LAYERS["SwiGlu"]
     args: Args = layer.bind([4, 6], {})
     assert dict(layer.burn_params(args)) == {"linear_inner.weight": (4, 6), "linear_outer.weight": (4, 6)}
-
-
-def test_an_unknown_layer_name_is_met_with_the_nearest() -> None:
-    with pytest.raises(UsageError, match="Did you mean LayerNorm"):
-        layer_kind("LayerNrom")
-
-
-def test_a_layer_name_far_from_any_is_met_with_the_list() -> None:
-    with pytest.raises(UsageError, match="Known are Linear, Conv1D"):
-        layer_kind("quux")
-
-
-def test_a_known_layer_name_gives_its_kind() -> None:
-    assert layer_kind("Linear") is LAYERS["Linear"]
