@@ -48,6 +48,10 @@ class Spool:
         while done < len(buffer):
             done += os.preadv(self._file.fileno(), [buffer[done:]], offset + done)
 
+    def __del__(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
     def _filled(self) -> BinaryIO:
         from importer.arrays.evaluation import write_to
 
