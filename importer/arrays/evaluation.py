@@ -202,7 +202,7 @@ def tasks(array: Array, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Task]:
         if 0 in leaf.shape:
             continue
         if isinstance(leaf, View) and _is_verbatim(leaf):
-            if leaf.strides == target:
+            if leaf is array and leaf.sizes == leaf.shape and leaf.strides == target:
                 yield from _copies(leaf, base)
                 continue
             nest = nest_of(leaf, target)

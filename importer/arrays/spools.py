@@ -10,7 +10,6 @@ import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import BinaryIO
 
 from importer.arrays.nodes import Array
 from importer.errors import Location
@@ -26,7 +25,7 @@ class Spool:
     """
 
     array: Array
-    _file: BinaryIO | None = field(default=None, repr=False)
+    _descriptor: int | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -42,22 +41,22 @@ class Spool:
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Fill the file if that has not happened yet, then read."""
         with self._lock:
-            if self._file is None:
-                self._file = self._filled()
+            if self._descriptor is None:
+                self._descriptor = self._filled()
         done = 0
         while done < len(buffer):
-            done += os.preadv(self._file.fileno(), [buffer[done:]], offset + done)
+            done += os.preadv(self._descriptor, [buffer[done:]], offset + done)
 
-    def __del__(self) -> None:
-        if self._file is not None:
-            self._file.close()
-
-    def _filled(self) -> BinaryIO:
+    def _filled(self) -> int:
         from importer.arrays.evaluation import write_to
 
-        spool = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as this storage
-        write_to(self.array, spool.fileno(), 0)
-        return spool
+        with tempfile.TemporaryFile() as spool:
+            write_to(self.array, spool.fileno(), 0)
+            return os.dup(spool.fileno())
+
+    def __del__(self) -> None:
+        if self._descriptor is not None:
+            os.close(self._descriptor)
 
 
 @dataclass(slots=True, eq=False)
