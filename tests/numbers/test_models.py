@@ -116,14 +116,16 @@ def max_pool(x: Values) -> Values:
     return np.asarray(windows.max((-1, -2)))
 
 
-@pytest.mark.parametrize(("name", "variant"), [("resnet18", "Basic"), ("resnet50", "Bottleneck")])
+@pytest.mark.parametrize(
+    ("name", "variant"), [("resnet18", "Basic"), ("resnet50", "Bottleneck"), ("resnet_hugging_face", "Basic")]
+)
 def test_resnet(name: str, variant: str) -> None:
     recorded = case(name)
     params = converted(name, "resnet")
     config = json.loads((NUMBERS / name / "config.json").read_text())
     x = burn.conv2d(recorded.inputs[0], burn.below(params, "conv1"), 2, 3)
     x = max_pool(burn.relu(burn.batch_norm(x, burn.below(params, "bn1"))))
-    for stage, count in enumerate(config["layers"], 1):
+    for stage, count in enumerate(config.get("layers") or config["depths"], 1):
         for number in range(count):
             block = burn.below(params, f"layer{stage}.blocks.{number}.{variant}")
             stride = 2 if stage > 1 and number == 0 else 1
