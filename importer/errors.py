@@ -26,6 +26,7 @@ entries of a report (`importer.report`), which describe single tensors and do no
 from __future__ import annotations
 
 from dataclasses import dataclass
+from reprlib import Repr
 from typing import ClassVar
 
 __all__ = [
@@ -53,18 +54,35 @@ __all__ = [
 ]
 
 _SHOWN_CHARACTERS = 80
+_CONTAINERS = (tuple, list, dict, set, frozenset)
 
 
-def shown(text: object) -> str:
-    """Return `text` quoted, escaped and shortened, safe to print on a terminal.
+def _bounded_repr() -> Repr:
+    """Return a `repr` that goes two levels deep: a file can nest a value 10,000 deep, or be all but endless by sharing."""
+    bounded = Repr()
+    bounded.maxlevel = 2
+    bounded.maxtuple = bounded.maxlist = bounded.maxdict = bounded.maxset = bounded.maxfrozenset = 8
+    return bounded
 
-    Names come from untrusted files: control characters and escape sequences must not reach the terminal raw.
+
+_BOUNDED = _bounded_repr()
+
+
+def shown(value: object) -> str:
+    """Return a text or any other value quoted, escaped and shortened, safe to print on a terminal.
+
+    Values come from untrusted files: control characters and escape sequences must not reach the terminal raw, and a
+    container is not written out further than its first levels.
     """
-    plain = text if isinstance(text, str) else str(text)
+    plain = value if isinstance(value, str) else _plain(value)
     if len(plain) > _SHOWN_CHARACTERS:
         half = _SHOWN_CHARACTERS // 2
         plain = f"{plain[:half]}…{plain[-half:]}"
     return ascii(plain) if not plain.isprintable() else repr(plain)
+
+
+def _plain(value: object) -> str:
+    return _BOUNDED.repr(value) if isinstance(value, _CONTAINERS) else str(value)
 
 
 def printable(text: str) -> str:

@@ -58,7 +58,7 @@ class Limits:
     """Length of one pickled long. The legacy magic number has 10 bytes; parsing is quadratic above this."""
 
     max_key_parts: int = 64
-    """Values in a tuple used as a dictionary key. Such keys are hashed through all they contain, each time anew."""
+    """Values in a tuple or frozenset used as a key. Such keys are hashed through all they contain, each time anew."""
 
     max_composite_keys: int = 20_000
     """Keys that are tuples of anything but text. Their hashes can be made to collide, which costs time squared."""

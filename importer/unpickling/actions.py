@@ -24,7 +24,7 @@ _HIGHEST_PROTOCOL = 5
 _HIGHEST_MEMO_INDEX = 0xFFFFFFFF
 _LARGEST_KEY = 1 << 63
 _TEXT_DIGITS_PER_BYTE = 3  # a byte is 2.4 digits; rounded up
-_KEYS = (str, bytes, float, bool, type(None), frozenset, Global, Call, PersistentId)
+_KEYS = (str, bytes, float, bool, type(None), Global, Call, PersistentId)
 _REBUILDS = ("torch._utils", "torch._tensor")
 
 
@@ -128,13 +128,13 @@ class State:
         """
         parts = [key]
         for part in parts:
-            if type(part) is tuple and len(parts) + len(part) <= self.limits.max_key_parts:
+            if isinstance(part, tuple | frozenset) and len(parts) + len(part) <= self.limits.max_key_parts:
                 parts.extend(part)
             elif type(part) is int and -_LARGEST_KEY <= part < _LARGEST_KEY:
                 continue
             elif not isinstance(part, _KEYS):
                 raise self.malformed(f"a {_kind(part)} cannot be a key")
-        if isinstance(key, tuple | frozenset) and not all(isinstance(part, str | tuple) for part in parts):
+        if isinstance(key, tuple | frozenset) and not all(isinstance(part, str | tuple | frozenset) for part in parts):
             self.composite_keys += 1
             allowed = self.limits.max_composite_keys
             if self.composite_keys > allowed:

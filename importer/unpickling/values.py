@@ -52,11 +52,15 @@ class Call:
         return f"<Call of {self.callable if isinstance(self.callable, Global) else type(self.callable).__name__}>"
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, repr=False)
 class PersistentId:
     """Something that lies outside the pickle; for torch a storage, `("storage", class, key, location, elements)`."""
 
     value: object
+
+    def __repr__(self) -> str:
+        # Not the value: it can be nested deeper than Python's own repr can follow.
+        return f"<PersistentId of a {type(self.value).__name__}>"
 
 
 Callee: TypeAlias = Global | Call | PersistentId

@@ -17,7 +17,7 @@ from tests.builders.tables import Value, burnpack, burnpack_entry, safetensors, 
 from tests.builders.zips import DEFLATED, torch_zip
 from tests.shared import FIXTURES, REPOSITORY
 
-__all__ = ["Sample", "samples"]
+__all__ = ["Sample", "groups", "samples"]
 
 _LARGEST = 64 << 10
 """Bytes of one sample. Larger ones are mostly tensor data, where a change tells nothing."""
@@ -43,6 +43,15 @@ class Sample:
 def samples() -> tuple[Sample, ...]:
     """Return all samples, in an order that does not depend on the machine."""
     return (*_built(), *_recorded(), *_sets(), *_recipes())
+
+
+@cache
+def groups() -> tuple[tuple[Sample, ...], ...]:
+    """Return the samples by their origin: some are there by the dozen, and each kind shall have its share."""
+    found: dict[str, list[Sample]] = {}
+    for sample in samples():
+        found.setdefault(sample.name.partition("/")[0], []).append(sample)
+    return tuple(map(tuple, found.values()))
 
 
 def _built() -> Iterator[Sample]:

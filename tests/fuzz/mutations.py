@@ -20,7 +20,7 @@ from importer.errors import Location
 from tests.builders.streams import build_tar
 from tests.builders.tables import burnpack, safetensors
 from tests.builders.zips import DEFLATED, STORED, Entry, build_zip
-from tests.fuzz.corpus import Sample, samples
+from tests.fuzz.corpus import Sample, groups, samples
 from tests.fuzz.pickle_mutations import mutated_pickles
 from tests.fuzz.text_mutations import mutated_lines, mutated_tree
 
@@ -42,18 +42,14 @@ _EDGES = (
     (1 << 64) - 1,
 )
 _LONGEST_RUN = 4096
-_BLIND_SHARE = 0.3
+_BLIND_SHARE = 0.2
 """Part of the changes that are to bytes, whatever the layout."""
-
-_RECIPE_SHARE = 0.15
-"""Part of the mutants that are recipes, which are many and small."""
 
 
 def mutant(seed: int, number: int) -> Sample:
     """Return mutant `number` of a series."""
     random = Random(f"{seed}/{number}")
-    is_recipe = random.random() < _RECIPE_SHARE
-    sample = random.choice([sample for sample in samples() if sample.is_recipe is is_recipe])
+    sample = random.choice(random.choice(groups()))
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         name = random.choice(sorted(sample.files))
         sample = sample.with_file(name, _mutated(random, sample.files[name]))

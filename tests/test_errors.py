@@ -1,0 +1,46 @@
+"""How values from files appear in messages: quoted, escaped, shortened, whatever they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from importer.errors import shown
+from importer.unpickling import Global, PersistentId
+
+
+def nested(depth: int) -> object:
+    value: object = 1
+    for _ in range(depth):
+        value = (value,)
+    return value
+
+
+def doubled(times: int) -> object:
+    value: object = ("x",)
+    for _ in range(times):
+        value = [value, value]
+    return value
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        pytest.param("fc.weight", "'fc.weight'", id="text"),
+        pytest.param("\x1b[2J", r"'\x1b[2J'", id="escape-sequence"),
+        pytest.param("\u202egnp.exe", r"'\u202egnp.exe'", id="right-to-left-override"),
+        pytest.param((2, 3), "'(2, 3)'", id="shape"),
+        pytest.param(Global("torch", "float32"), "'torch.float32'", id="global"),
+        pytest.param(PersistentId(nested(50_000)), "'<PersistentId of a tuple>'", id="persistent-id"),
+        pytest.param(nested(50_000), "'(((...),),)'", id="nested-too-deep-for-repr"),
+    ],
+)
+def test_a_value_is_shown(value: object, text: str) -> None:
+    assert shown(value) == text
+
+
+def test_a_value_that_is_endless_by_sharing_is_shown_in_part() -> None:
+    assert len(shown(doubled(60))) < 100
+
+
+def test_a_long_name_is_shown_by_its_ends() -> None:
+    assert shown("a" * 5_000 + "b" * 5_000) == f"'{'a' * 40}…{'b' * 40}'"
