@@ -56,13 +56,12 @@ def _open(path: str | os.PathLike[str], root: str | None, limits: Limits) -> Che
     """Open a checkpoint; the unpickled tree is gone before the collector runs again and would go through it."""
     opened = open_container(path, limits)
     container = opened.container
-    match container:
-        case PickleContainer():
-            contents = _from_pickle(container, limits)
-        case TableContainer():
-            contents = _from_table(container, limits)
-        case SetContainer():
-            contents = _from_set(container, limits)
+    if isinstance(container, PickleContainer):
+        contents = _from_pickle(container, limits)
+    elif isinstance(container, TableContainer):
+        contents = _from_table(container, limits)
+    else:
+        contents = _from_set(container, limits)
     findings = contents.findings
     findings.raise_damage()
     _bound_expansion(findings.tensors, container.paths, limits)

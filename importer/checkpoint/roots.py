@@ -73,7 +73,7 @@ def _inner(branch: Branch) -> Branch | None:
     inside = [child for child in branch.children if child.total and not _NO_WEIGHTS.search(child.key)]
     known = [child for key in _WEIGHTS for child in inside if child.key == key]
     if known:
-        return known[0] if known[0].total >= branch.direct else None
+        return known[0] if known[0].total > branch.direct else None
     if branch.direct == 0 and len(inside) == 1:
         return inside[0]
     return None

@@ -62,7 +62,7 @@ def attributes(call: Call) -> Mapping[object, object]:
 
 def key_text(key: object) -> str:
     """Return how a dictionary key stands in a dotted name: a class as `module.name`, bytes of Python 2 as Latin-1."""
-    if isinstance(key, bytes):
+    if isinstance(key, bytes | bytearray):
         return key.decode("latin-1")
     return str(key)
 

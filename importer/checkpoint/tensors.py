@@ -25,6 +25,8 @@ __all__ = ["TensorReader"]
 _HOW = "The file is damaged or was made to mislead; get it again from where it came."
 _STATE_OF_TENSOR = 4  # storage, offset, size, stride: torch.Tensor before 0.1.10
 _STATE_OF_VARIABLE = 5  # data, ...: torch.autograd.Variable before 0.4
+_METADATA_V2 = 6  # position of the lazy bits among the arguments of _rebuild_tensor_v2
+_DTYPE_V3 = 6  # position of the type among those of _rebuild_tensor_v3; the lazy bits follow
 _NO_FLAGS: Mapping[object, object] = {}
 
 
@@ -180,14 +182,17 @@ def _rebuild_tensor(reader: TensorReader, args: tuple[object, ...]) -> Dense | N
 
 
 def _rebuild_tensor_v2(reader: TensorReader, args: tuple[object, ...]) -> Dense | NotDense:
-    return reader.view(args, flags=_flags(args[6])) if len(args) > 6 else reader.view(args)  # noqa: PLR2004 - metadata
+    return reader.view(args) if len(args) <= _METADATA_V2 else reader.view(args, flags=_flags(args[_METADATA_V2]))
 
 
 def _rebuild_tensor_v3(reader: TensorReader, args: tuple[object, ...]) -> Dense | NotDense:
-    *_, dtype = args[:7]
-    if _dtype(dtype) is None:
-        return NotDense("unknown", f"its type {shown(dtype)} is not known here")
-    return reader.view(args, dtype=_dtype(dtype), flags=_flags(args[7]) if len(args) > 7 else _NO_FLAGS)  # noqa: PLR2004 - metadata
+    if len(args) <= _DTYPE_V3:
+        raise reader.fault("it is rebuilt without a type")
+    dtype = _dtype(args[_DTYPE_V3])
+    if dtype is None:
+        return NotDense("unknown", f"its type {shown(args[_DTYPE_V3])} is not known here")
+    flags = _flags(args[_DTYPE_V3 + 1]) if len(args) > _DTYPE_V3 + 1 else _NO_FLAGS
+    return reader.view(args, dtype=dtype, flags=flags)
 
 
 def _flags(metadata: object) -> Mapping[object, object]:
@@ -224,7 +229,9 @@ def _rebuild_sparse(_reader: TensorReader, args: tuple[object, ...]) -> NotDense
             kind, parts = "sparse", ()
     kind = kind.removeprefix("torch.")
     sizes = parts[2:3] if kind == "sparse_coo" else parts[3:4]
-    size = sizes[0].args[0] if sizes and isinstance(sizes[0], Call) and sizes[0].args else "".join(map(str, sizes))
+    size = sizes[0] if sizes else "unknown"
+    if isinstance(size, Call) and size.args:
+        size = size.args[0]
     return NotDense(kind, f"shape {shown(size)}, given by indices and values instead of dense elements")
 
 

@@ -193,7 +193,8 @@ class _Walker:
             self.enter(frame, key, value, "mapping", items(value))
         elif is_sequence(value):
             self.enter(frame, key, value, "sequence", enumerate(elements(value)))
-        elif isinstance(value, PersistentId):
+        else:
+            assert isinstance(value, PersistentId)
             self.visit_persistent(frame, key, value)
 
     def visit_call(self, frame: _Frame, key: str, call: Call) -> None:
@@ -297,7 +298,7 @@ class _Walker:
         values = self.findings.values
         if len(values) >= self.limits.max_values:
             return
-        if isinstance(value, str | bytes | Global):
+        if isinstance(value, str | bytes | bytearray | Global):
             text = key_text(value)
             value = text if len(text) <= self.limits.max_value_length else f"{text[: self.limits.max_value_length]}…"
         values[name] = value
@@ -320,7 +321,7 @@ class _Walker:
         )
 
 
-_PLAIN = (str, bool, int, float, type(None), bytes, complex, Global)
+_PLAIN = (str, bool, int, float, type(None), bytes, bytearray, complex, Global)
 
 
 def _object_entries(call: Call) -> Iterator[tuple[object, object]]:

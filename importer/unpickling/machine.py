@@ -97,6 +97,7 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
         EOFError: the bytes end before.
     """
     stack, below, memo, called = state.stack, state.below, state.memo, state.called
+    code = 0
     try:
         for _ in repeat(None, state.limits.max_opcodes):
             code = data[position]
@@ -148,7 +149,7 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
                 position = _carry_out(state, code, data, position)
                 stack = state.stack
     except (LookupError, struct.error) as error:
-        raise _explained(state, data, position - 1, error) from None
+        raise _explained(state, data, position, code, error) from None
     allowed = state.limits.max_opcodes
     raise state.limit("the pickle does not end", limit="max_opcodes", allowed=allowed, actual=allowed + 1)
 
@@ -163,20 +164,25 @@ def _carry_out(state: State, code: int, data: Buffer, position: int) -> int:
     return position
 
 
-def _explained(state: State, data: Buffer, at: int, fault: Exception) -> Exception:
-    """Return what an empty stack, an absent memo entry or a short read at the opcode at `at` comes from."""
-    state.at = at
-    opcode = OPCODES.get(data[at]) if at < len(data) else None
-    if at >= len(data) or isinstance(fault, struct.error):
+def _explained(state: State, data: Buffer, position: int, code: int, fault: Exception) -> Exception:
+    """Return what an empty stack, an absent memo entry or a short read comes from.
+
+    Args:
+        state: gets the place and name of the opcode.
+        data: the pickle.
+        position: behind the byte of the opcode, or behind the end.
+        code: the opcode at work, or the last one if the next could not be fetched.
+        fault: what was raised.
+    """
+    if isinstance(fault, struct.error) or (position >= len(data) and code != _STOP):
         return EOFError()
+    state.at = position - 1
+    opcode = OPCODES.get(code)
     if opcode is None:
-        state.name = f"{data[at]:#04x}"
+        state.name = f"{code:#04x}"
         return state.malformed("there is no such opcode")
     state.name = opcode.name
-    try:
-        argument, _ = opcode.read(data, at + 1)
-    except EOFError as end:
-        return end
     if isinstance(fault, KeyError):
+        argument, _ = opcode.read(data, position)
         return state.malformed(f"nothing is in the memo at {argument!r}")
     return state.malformed("the stack is empty")

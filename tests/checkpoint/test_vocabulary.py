@@ -1,0 +1,123 @@
+"""Which globals are part of the format, which calls make data, and which would run code."""
+
+from __future__ import annotations
+
+import pytest
+
+from importer.checkpoint.vocabulary import hostile_call, is_format, qualified_name
+from importer.unpickling import Callee, Global, PersistentId
+from tests.builders.pickles import call, glob
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch._utils._rebuild_tensor_v2",
+        "torch.FloatStorage",
+        "torch.UntypedStorage",
+        "torch.cuda.HalfStorage",
+        "torch.cuda.FloatTensor",
+        "torch.float8_e4m3fn",
+        "torch.Size",
+        "torch.DoubleTensor",
+        "torch.nn.parameter.Parameter",
+        "torch.serialization._get_layout",
+        "collections.OrderedDict",
+        "builtins.set",
+        "__builtin__.complex",
+        "numpy.dtype",
+        "numpy._core.multiarray._reconstruct",
+        "numpy.core.multiarray.scalar",
+        "_codecs.encode",
+        "copy_reg._reconstructor",
+        "__torch__.Net",
+    ],
+)
+def test_the_tensor_format_is_known(name: str) -> None:
+    assert is_format(glob(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "torch.nn.modules.linear.Linear",
+        "torch.load",
+        "torch.cuda.set_device",
+        "builtins.eval",
+        "collections.defaultdict",
+        "numpy.load",
+        "os.system",
+        "argparse.Namespace",
+        "mine.Model",
+    ],
+)
+def test_everything_else_is_foreign(name: str) -> None:
+    assert not is_format(glob(name))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "os.system",
+        "posix.system",
+        "nt.system",
+        "builtins.eval",
+        "__builtin__.apply",
+        "subprocess.Popen",
+        "runpy._run_code",
+        "commands.getoutput",
+        "importlib.import_module",
+        "types.FunctionType",
+        "pickle.loads",
+        "builtins.print",
+        "webbrowser.open",
+    ],
+)
+def test_the_standard_library_beyond_data_is_hostile(name: str) -> None:
+    assert hostile_call(glob(name)) == name
+
+
+def test_a_module_reached_through_another_one_is_hostile() -> None:
+    assert hostile_call(Global("torch.hub", "os.system")) == "torch.hub.os.system"
+
+
+def test_the_result_of_another_call_is_hostile() -> None:
+    assert hostile_call(call("functools.partial", glob("os.system"))) == "the result of another call"
+
+
+@pytest.mark.parametrize(
+    "callee",
+    [
+        glob("mine.Model"),
+        glob("torch._utils._rebuild_tensor_v2"),
+        glob("collections.OrderedDict"),
+        glob("collections.defaultdict"),
+        glob("datetime.datetime"),
+        glob("pathlib.PosixPath"),
+        glob("argparse.Namespace"),
+        glob("builtins.set"),
+        glob("builtins.getattr"),
+        glob("numpy.core.multiarray.scalar"),
+        call("builtins.getattr", glob("mine.Outer"), "Inner"),
+        PersistentId(("module", glob("mine.Net"), "net.py", "class Net: ...")),
+    ],
+    ids=str,
+)
+def test_data_and_third_party_classes_are_not_hostile(callee: Callee) -> None:
+    assert hostile_call(callee) is None
+
+
+@pytest.mark.parametrize(
+    ("callee", "name"),
+    [
+        (glob("m.F"), "m.F"),
+        (call("builtins.getattr", call("__builtin__.getattr", glob("m.A"), "B"), "C"), "m.A.B.C"),
+        (call("builtins.getattr", PersistentId(1), "B"), None),
+        (call("m.F"), None),
+        (PersistentId(1), None),
+    ],
+    ids=str,
+)
+def test_names_of_nested_classes_are_followed(callee: Callee, name: str | None) -> None:
+    found = qualified_name(callee)
+    assert (None if found is None else str(found)) == name
