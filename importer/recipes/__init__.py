@@ -2,6 +2,7 @@
 
 from importer.recipes.choosing import choose_recipe
 from importer.recipes.engine import apply_recipe, unwrap_root
+from importer.recipes.explaining import explain
 from importer.recipes.library import (
     BuiltinRecipe,
     builtin_folder,
@@ -48,6 +49,7 @@ __all__ = [
     "builtin_folder",
     "check_recipe",
     "choose_recipe",
+    "explain",
     "find_builtin",
     "list_builtin",
     "load_recipe",

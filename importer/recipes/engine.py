@@ -98,11 +98,16 @@ def _selected(recipe: Recipe, tensors: Mapping[str, NamedArray], record: Record)
             items.append(Item(name[len(prefix) :], tensor.array, (name,), identity=tensor.identity))
         else:
             record.skipped.append(Skipped(name, None, f"outside {shown(root)}, which `unwrap` enters"))
-    for cut in _prefixes(recipe):
-        while items and all(item.name.startswith(cut.text) and item.name != cut.text for item in items):
-            for item in items:
-                item.touch(cut.rule, item.name[len(cut.text) :])
+    prefixes = _prefixes(recipe)
+    while (cut := next((one for one in prefixes if _all_have(one.text, items)), None)) is not None:
+        for item in items:
+            item.touch(cut.rule, item.name[len(cut.text) :])
     return items
+
+
+def _all_have(prefix: str, items: Sequence[Item]) -> bool:
+    """Whether every name has the prefix and something behind it."""
+    return bool(items) and all(item.name.startswith(prefix) and len(item.name) > len(prefix) for item in items)
 
 
 def _prefixes(recipe: Recipe) -> Sequence[Prefix]:
