@@ -23,7 +23,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("recipes", "writers"),
     ("plan",),
     ("report",),
-    ("conversion",),
+    ("conversion", "suggest"),
     ("cli",),
     ("__main__",),
 )
