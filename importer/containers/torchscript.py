@@ -17,9 +17,10 @@ Format facts: torch/csrc/jit/serialization/python_print.cpp, and archives of tor
 
 from __future__ import annotations
 
-import ast
+import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import pairwise
 
 from importer.containers.base import ScriptClass
 from importer.containers.zip_archive import ZipArchive
@@ -30,6 +31,7 @@ __all__ = ["parse_classes", "read_script_classes"]
 
 _CLASS = re.compile(r"class (\w+)\(Module\):$")
 _NAMES = re.compile(r"  (__parameters__|__buffers__) = (\[.*\])$")
+_TRAILING_COMMA = re.compile(r",\s*\]$")
 _ATTRIBUTE = re.compile(r'  (?:(\w+) : |__annotations__\[("(?:[^"\\]|\\.)*")\] = )(.+)$')
 
 
@@ -58,7 +60,7 @@ def parse_classes(source: bytes, module: str, where: Location) -> Iterator[Scrip
     """
     lines = source.decode("utf-8", "replace").splitlines()
     starts = [index for index, line in enumerate(lines) if line and not line.startswith(" ")]
-    for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+    for start, end in pairwise([*starts, len(lines)]):
         head = _CLASS.match(lines[start])
         if head:
             yield _parse_class(f"{module}.{head[1]}", lines[start + 1 : end], where)
@@ -85,8 +87,8 @@ def _literal_names(text: str, where: Location) -> frozenset[str]:
 
 def _literal(text: str, where: Location) -> object:
     try:
-        value: object = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError) as error:
+        value: object = json.loads(_TRAILING_COMMA.sub("]", text))
+    except (ValueError, RecursionError) as error:
         raise _damaged(text, where) from error
     return value
 

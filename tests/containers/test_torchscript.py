@@ -97,3 +97,8 @@ def test_an_ordinary_archive_has_no_classes(save: Save) -> None:
     body = pickled(tensor(MODEL["fc.weight"]))
     data = build_zip([Entry("m/data.pkl", body), Entry("m/data/0", WEIGHT.data)])
     assert pickle_container(open_container(save(data))).script is None
+
+
+@pytest.mark.parametrize("source", [b"", b"  indented\n", b"\n\n"], ids=["empty", "no-statement", "blank"])
+def test_a_code_record_without_statements_has_no_classes(source: bytes) -> None:
+    assert list(parse_classes(source, "__torch__", WHERE)) == []
