@@ -75,8 +75,8 @@ def storage_dtype(storage_class: Global, where: Location) -> DType | None:
         UnsupportedError: no storage class that is known.
     """
     dtype = dtype_of_storage_class(storage_class.name)
-    known = storage_class.module.split(".")[0] == "torch" and (dtype is not None or storage_class.name in _UNTYPED)
-    if not known:
+    known = dtype is not None or storage_class.name in _UNTYPED
+    if not known or not f"{storage_class.module}.".startswith("torch."):
         raise UnsupportedError(
             f"storages of class {shown(storage_class)} are not known",
             where=where,

@@ -53,7 +53,7 @@ class TorchArchive:
         self._archive = archive
         self._root = root
         self._where = Location(path=archive.file.path, record=f"{root}data.pkl")
-        self._records: dict[tuple[str, int, object], StorageRecord] = {}
+        self._records: dict[str, StorageRecord] = {}
 
     def open(self, limits: Limits) -> PickleContainer:
         """Unpickle the object and say which layout this is."""
@@ -85,12 +85,12 @@ class TorchArchive:
         identity = parse_storage_id(pid, self._where)
         if isinstance(identity, Global):
             return identity
-        known = (identity.key, identity.numel, identity.dtype)
-        record = self._records.get(known)
-        if record is None:
+        record = self._records.get(identity.key)
+        # One storage may be named with two types: views of an untyped one.
+        if record is None or record.dtype is not identity.dtype or record.numel != identity.numel:
             storage = self._archive.storage(self._record_name(identity.key))
             check_length(storage, identity)
-            record = self._records[known] = StorageRecord(storage, identity.dtype, identity.numel, identity.key)
+            record = self._records[identity.key] = StorageRecord(storage, identity.dtype, identity.numel, identity.key)
         return record
 
     def _record_name(self, key: str) -> str:
