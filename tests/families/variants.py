@@ -190,6 +190,23 @@ def _one_tower(prefix: str, config: str, architecture: str) -> Callable[[Family]
     return change
 
 
+def _untied(family: Family) -> Family:
+    return replace(family, rows=tuple(replace(row, tied_to="") for row in family.rows))
+
+
+def _config(*kept: str, **fields: object) -> Callable[[Family], Family]:
+    """Keep these fields of the config only, beside new ones: published configs are older, and say less."""
+    return lambda family: replace(family, config={name: family.config[name] for name in kept} | fields)
+
+
+def _lone_text_config(family: Family) -> Family:
+    """google/gemma-3-4b-it: the text part says what differs from the library's defaults, and nothing else."""
+    text = family.config["text_config"]
+    assert isinstance(text, dict)
+    kept = {name: text[name] for name in ("hidden_size", "intermediate_size", "model_type", "num_hidden_layers")}
+    return replace(family, config={"architectures": ["Gemma3ForConditionalGeneration"], "text_config": kept})
+
+
 def _narrow_phi4(family: Family) -> Family:
     return family.configured(rope_parameters={"partial_rotary_factor": 0.75, "rope_type": "default"})
 
@@ -202,7 +219,7 @@ VARIANTS = (
     Variant("mistral", "the bare model", "mistral", _bare("model.", architecture="MistralModel")),
     Variant("mixtral", "rotary buffers of older files", "mixtral", _INV_FREQ),
     Variant("qwen2", "the bare model", "qwen2", _bare("model.", "lm_head.", architecture="Qwen2Model")),
-    Variant("qwen2", "a head of its own, as the large sizes have", "qwen2", lambda family: family),
+    Variant("qwen2", "a head of its own, as the large sizes have", "qwen2", _untied),
     Variant(
         "qwen3", "the bare model, an embedding model", "qwen3", _bare("model.", "lm_head.", architecture="Qwen3Model")
     ),
@@ -215,6 +232,63 @@ VARIANTS = (
             ("language_model.model.", "model.language_model."),
             ("vision_tower.", "model.vision_tower.vision_model."),
             ("multi_modal_projector.", "model.multi_modal_projector."),
+        ),
+    ),
+    Variant("gemma3_vision", "the sparse config of the 4B model", "gemma3", _lone_text_config),
+    Variant(
+        "falcon_7b",
+        "the first published config",
+        "falcon",
+        _config(
+            *("hidden_size", "vocab_size", "multi_query", "parallel_attn", "bias", "alibi"),
+            architectures=["RWForCausalLM"],
+            n_layer=2,
+            n_head=4,
+        ),
+    ),
+    Variant(
+        "falcon",
+        "the first published config of the 40B model",
+        "falcon",
+        _config(
+            *("hidden_size", "vocab_size", "parallel_attn", "bias", "alibi"),
+            architectures=["RWForCausalLM"],
+            n_layer=2,
+            n_head=4,
+            n_head_kv=2,
+        ),
+    ),
+    Variant(
+        "mamba",
+        "the original repository's config",
+        "mamba",
+        _config(d_model=32, n_layer=2, vocab_size=60, ssm_cfg={}, rms_norm=True, pad_vocab_size_multiple=8),
+    ),
+    Variant(
+        "t5_small",
+        "the first published config",
+        "t5",
+        _config(
+            *("d_ff", "d_kv", "d_model", "num_heads", "num_layers", "relative_attention_num_buckets", "vocab_size"),
+            architectures=["T5WithLMHeadModel"],
+        ),
+    ),
+    Variant(
+        "unet_sd",
+        "the config of Stable Diffusion 1",
+        "sd-unet",
+        _config(
+            *("_class_name", "attention_head_dim", "block_out_channels", "cross_attention_dim", "down_block_types"),
+            *("in_channels", "layers_per_block", "norm_num_groups", "out_channels", "up_block_types"),
+        ),
+    ),
+    Variant(
+        "autoencoder_kl",
+        "the config of Stable Diffusion 1",
+        "sd-vae",
+        _config(
+            *("_class_name", "block_out_channels", "down_block_types", "in_channels", "latent_channels"),
+            *("layers_per_block", "norm_num_groups", "out_channels", "up_block_types"),
         ),
     ),
     Variant("phi3", "partial rotary embedding, as Phi-4-mini has", "phi3", _narrow_phi4),
