@@ -79,19 +79,21 @@ def write_docs(folder: Path) -> None:
 
 
 def _table(fields: Sequence[Field[object]]) -> str:
-    rows = [f"| `{one.name}`{' (required)' if one.required else ''} | {_cell(one)} |" for one in fields]
-    return "\n".join(["| key | value |", "|---|---|", *rows, ""])
+    rows = [f"| {_name(one)} | {_cell(one.shape.words())} | {_cell(one.about)} |" for one in fields]
+    return "\n".join(["| key | takes | meaning |", "|---|---|---|", *rows, ""])
 
 
-def _cell(one: Field[object]) -> str:
-    words = one.shape.words()
-    text = f"{words[0].upper()}{words[1:]}. {one.about}"
+def _name(one: Field[object]) -> str:
+    return f"`{one.name}` (required)" if one.required else f"`{one.name}`"
+
+
+def _cell(text: str) -> str:
     return text.replace("|", "\\|")
 
 
 def _layers() -> Iterator[str]:
     for kind in LAYERS.values():
-        yield f"| `{kind.describe()}` | {kind.about.replace('|', chr(92) + '|')} |"
+        yield f"| `{kind.describe()}` | {_cell(kind.about)} |"
 
 
 if __name__ == "__main__":

@@ -274,13 +274,13 @@ def _dtype_shape(name: str, *kinds: Kind) -> Parsed[_Chosen]:
         if text in known:
             return known[text]
         how = did_you_mean(text, known, "Write keep, float32, float16, bfloat16…")
-        raise TextError(f"{shown(text)} is no {name}", how=how)
+        raise TextError(f"{shown(text)} is no {name.partition(' ')[2]}", how=how)
 
     return Parsed(name, parse)
 
 
-_FLOAT = _dtype_shape("floating-point type", Kind.FLOAT)
-_INTEGER = _dtype_shape("integer type", Kind.INTEGER)
+_FLOAT = _dtype_shape("a floating-point type", Kind.FLOAT)
+_INTEGER = _dtype_shape("an integer type", Kind.INTEGER)
 
 
 class _DTypeRuleShape(Shape[DTypeRule]):
@@ -308,7 +308,9 @@ class _DTypeRuleShape(Shape[DTypeRule]):
 
 _DTYPE_DEFAULT = Field("default", _FLOAT, "The type of every float that no rule names; `keep` where not given.")
 _DTYPE_RULES = Field(
-    "rules", ListOf(_DTypeRuleShape()), "Pairs of a pattern for target names and a type; the first match counts."
+    "rules",
+    ListOf(_DTypeRuleShape(), plural="pairs ['path pattern', dtype]"),
+    "Pairs of a pattern for target names and a type; the first match counts.",
 )
 _DTYPE_INTS = Field("ints", _INTEGER, "The type of every integer; `keep` where not given.")
 _DTYPE_RECORD = Record("dtype", (_DTYPE_DEFAULT, _DTYPE_RULES, _DTYPE_INTS))

@@ -219,8 +219,12 @@ class ListOf(Shape[tuple[T_co, ...]]):
 
     def words(self) -> str:
         """Name the elements."""
-        many = f"a list of {self.plural or self.inner.words()}"
+        many = f"a list of {self.plural or _plural(self.inner.words())}"
         return f"{self.inner.words()}, or {many}" if self.or_one else many
+
+
+def _plural(words: str) -> str:
+    return f"{words.removeprefix('a ').removeprefix('an ')}s"
 
 
 @dataclass(frozen=True, slots=True)
