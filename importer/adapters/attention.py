@@ -184,8 +184,8 @@ class TransformerStack(CompositeLayer):
         """Count the layers by the names where the recipe leaves their number open."""
         if "n" in args:
             return args
-        numbers = [path[1] for path in (name.split(".") for name in names) if path[0] == "layers" and len(path) > 1]
-        return {**args, "n": max((int(number) + 1 for number in numbers if number.isdecimal()), default=0)}
+        numbers = {path[1] for path in (name.split(".") for name in names) if path[0] == "layers" and len(path) > 1}
+        return {**args, "n": len(numbers)}
 
     def children(self, args: Args) -> tuple[Child, ...]:
         """Return the layers."""
@@ -221,7 +221,7 @@ def _flag(name: str, *, default: bool | None) -> Argument:
 
 
 _LAYER_SIGNATURE = (Argument("d"), Argument("ff"), _flag("norm_first", default=None), _flag("bias", default=True))
-_STACK_SIGNATURE = (*_LAYER_SIGNATURE[:2], Argument("n"), *_LAYER_SIGNATURE[2:])
+_STACK_SIGNATURE = (*_LAYER_SIGNATURE[:2], Argument("n", ArgType.COUNT), *_LAYER_SIGNATURE[2:])
 _ENCODER_LAYER = TransformerLayer(
     name="TransformerEncoderLayer",
     about="self_attn → mha, linear1/2 → pwff, norms renumbered when norm_first",

@@ -39,11 +39,16 @@ Args = Mapping[str, ArgValue]
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 
 
+_MAX_LAYERS = 10_000
+"""Layers of one stack. The deepest published ones have a few hundred; a recipe may come from anywhere."""
+
+
 class ArgType(str, Enum):
     """What an argument of a layer may be."""
 
-    SIZE = "size"
-    KERNEL = "size or list of sizes"
+    SIZE = "a size"
+    COUNT = f"a number of layers up to {_MAX_LAYERS}"
+    KERNEL = "a size, or one per dimension"
     FLAG = "True or False"
     LAYOUT = "'row' or 'col'"
     SIZES = "sizes"
@@ -216,12 +221,14 @@ def _fits(kind: ArgType, value: ArgValue) -> bool:
     if kind is ArgType.LAYOUT:
         return value in ("row", "col")
     if isinstance(value, tuple):
-        return kind is not ArgType.SIZE and all(map(_is_size, value))
-    return _is_size(value)
+        return kind in (ArgType.KERNEL, ArgType.SIZES) and all(map(_is_size, value))
+    return _is_size(value, _MAX_LAYERS if kind is ArgType.COUNT else None)
 
 
-def _is_size(value: ArgValue) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+def _is_size(value: ArgValue, limit: int | None = None) -> bool:
+    if not isinstance(value, int) or isinstance(value, bool):
+        return False
+    return value >= 0 and (limit is None or value <= limit)
 
 
 def integer(args: Args, name: str) -> int:

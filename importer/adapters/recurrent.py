@@ -28,8 +28,8 @@ from importer.errors import shown
 
 __all__ = ["RECURRENT_LAYERS", "RecurrentLayer"]
 
-_TORCH_NAME = re.compile(r"^(?P<leaf>weight|bias)_(?P<half>ih|hh)(?:_l(?P<layer>\d+)(?P<reverse>_reverse)?)?$")
-_PROJECTION = re.compile(r"^weight_hr(_l\d+(_reverse)?)?$")
+_TORCH_NAME = re.compile(r"^(?P<leaf>weight|bias)_(?P<half>ih|hh)(?:_l(?P<layer>[0-9]{1,4})(?P<reverse>_reverse)?)?$")
+_PROJECTION = re.compile(r"^weight_hr(_l[0-9]+(_reverse)?)?$")
 _HALVES = {"ih": "input_transform", "hh": "hidden_transform"}
 
 
@@ -53,9 +53,10 @@ class RecurrentLayer(CompositeLayer):
             return args
         torch_names = [match for match in map(_TORCH_NAME.match, names) if match is not None]
         paths = [name.split(".") for name in names]
-        layers = [int(match["layer"] or 0) for match in torch_names] + [int(p[0]) for p in paths if p[0].isdecimal()]
+        # Counted, not taken from the largest number: a name in a hostile file may claim any layer.
+        layers = {match["layer"] or "0" for match in torch_names} | {path[0] for path in paths if path[0].isdecimal()}
         both = any(match["reverse"] for match in torch_names) or any("reverse" in path[:2] for path in paths)
-        return {"layers": max(layers, default=0) + 1, "both": self.bidirectional or both, **args}
+        return {"layers": max(len(layers), 1), "both": self.bidirectional or both, **args}
 
     def children(self, args: Args) -> tuple[Child, ...]:
         """Return both transforms of every gate, layer by layer, direction by direction."""
@@ -146,7 +147,7 @@ def _pair(name: str, *, stacked: tuple[str, ...], declared: tuple[str, ...]) -> 
             signature=(
                 Argument("in"),
                 Argument("hidden"),
-                Argument("layers", default=1, required=False),
+                Argument("layers", ArgType.COUNT, default=1, required=False),
                 Argument("bias", ArgType.FLAG, default=True, required=False),
             ),
             stacked=stacked,

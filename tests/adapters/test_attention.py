@@ -90,6 +90,16 @@ def test_a_key_without_bias_gets_zeros_where_the_recipe_says_so() -> None:
     np.testing.assert_array_equal(made["query.bias"], numbered(D))
 
 
+def test_a_missing_projection_gets_no_bias() -> None:
+    assert list(to_burn("Mha", {"query.weight": numbered(D, D)}, {"bias": False})) == ["query.weight", "query.bias"]
+
+
+def test_a_name_that_claims_a_huge_layer_number_is_a_fault() -> None:
+    name = f"layers.{'9' * 5000}.linear1.weight"
+    faults = LAYERS["TransformerEncoder"].to_burn({name: lazy(numbered(6, 4))}, {}).faults
+    assert [fault.leaf for fault in faults] == [name]
+
+
 @pytest.mark.parametrize(
     ("parameters", "word"),
     [

@@ -120,3 +120,9 @@ def test_a_parameter_without_a_place_is_a_fault_on_the_way_back() -> None:
 def test_a_gate_of_wrong_rank_names_the_files_own_parameter() -> None:
     faults = LAYERS["Rnn"].to_burn(state(weight_ih_l0=numbered(2, 3, 1)), {}).faults
     assert [fault.leaf for fault in faults] == ["weight_ih_l0"]
+
+
+@pytest.mark.parametrize("leaf", ["weight_ih_l9999", "weight_ih_l99999999", "weight_ih_l" + "9" * 5000])
+def test_a_name_that_claims_a_huge_layer_number_is_a_fault(leaf: str) -> None:
+    faults = LAYERS["Lstm"].to_burn({leaf: lazy(numbered(8, 3))}, {}).faults
+    assert [fault.leaf for fault in faults] == [leaf]
