@@ -90,7 +90,8 @@ class Limits:
     """Uncompressed size of one entry below which `max_inflation` is not looked at."""
 
     max_header_bytes: int = 100_000_000
-    """JSON header of a safetensors file; the reference implementation's own bound."""
+    """JSON header of a safetensors file, the reference implementation's own bound; directory of a ZIP archive, whose
+    100,000 entries take 7 MB."""
 
     max_metadata_bytes: int = 100 * _MIB
     """CBOR metadata of a burnpack file; Burn's own bound."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from importer.arrays import Array
 from importer.dtypes import DType
@@ -34,8 +35,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class StorageRecord:
+class StorageRecord(NamedTuple):
     """A storage a persistent id names, found in the file and at least as long as the id declares.
 
     Attributes:

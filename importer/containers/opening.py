@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -33,6 +34,7 @@ __all__ = ["open_container"]
 _HEAD_BYTES = 1024
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 _PICKLE_PROTO = b"\x80"
+_SHARD_NAME = re.compile(r".*-\d+-of-(\d+)\.\w+")
 
 
 def open_container(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS) -> Opened:
@@ -46,14 +48,23 @@ def open_container(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS
     path = Path(path)
     folder = path if path.is_dir() else path.parent
     container = _open_folder(path, limits) if path.is_dir() else _open_path(path, limits)
+    notes = _shard_note(path)
     config_path = find_config(folder)
     if config_path is None or config_path == path:
-        return Opened(container)
+        return Opened(container, notes=notes)
     try:
         config = read_json_object(config_path, limits)
     except SourceError as error:
-        return Opened(container, notes=(f"the configuration beside the weights was not read: {error}",))
-    return Opened(container, config, str(config_path))
+        return Opened(container, notes=(*notes, f"the configuration beside the weights was not read: {error}"))
+    return Opened(container, config, str(config_path), notes)
+
+
+def _shard_note(path: Path) -> tuple[str, ...]:
+    """Return a remark if the name is that of one shard of several: the rest is easily forgotten."""
+    name = _SHARD_NAME.fullmatch(path.name)
+    if name is None or int(name[1]) <= 1:
+        return ()
+    return (f"this file is one of {int(name[1])} shards; pass the folder or the .index.json for all of them",)
 
 
 def _open_folder(folder: Path, limits: Limits) -> Container:

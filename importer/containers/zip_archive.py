@@ -97,21 +97,14 @@ class ZipArchive:
         Raises:
             TruncatedError: there is no directory, as when a download was cut off.
             CorruptContainerError: the directory is damaged, or has duplicates, overlaps or encrypted entries.
-            LimitError: more entries than `max_archive_entries`.
+            LimitError: more entries than `max_archive_entries`, or a directory of more than `max_header_bytes`.
         """
         self.file = file
         self._limits = limits
         bounds = (start, file.size if end is None else end)
         directory = _find_directory(file, *bounds)
-        if directory.entries > limits.max_archive_entries:
-            raise LimitError(
-                "the archive has too many entries",
-                limit="max_archive_entries",
-                allowed=limits.max_archive_entries,
-                actual=directory.entries,
-                where=Location(path=file.path, offset=directory.start),
-                how="Raise the limit if this file is meant to be so large.",
-            )
+        self._check_limit("max_archive_entries", directory.entries, directory)
+        self._check_limit("max_header_bytes", directory.size, directory)
         self.archive_start = directory.archive_start
         self.entries: Mapping[str, Entry] = _bounded(file, _read_directory(file, directory), directory)
 
@@ -161,6 +154,18 @@ class ZipArchive:
         self._check_inflation(entry)
         compressed = FileRange(self.file, functools.partial(self._locate, entry), entry.compressed, name)
         return InflatedRange(compressed, entry.size, entry.crc, name)
+
+    def _check_limit(self, limit: str, actual: int, directory: _Directory) -> None:
+        allowed: int = getattr(self._limits, limit)
+        if actual > allowed:
+            raise LimitError(
+                "the directory of the archive is too large",
+                limit=limit,
+                allowed=allowed,
+                actual=actual,
+                where=Location(path=self.file.path, offset=directory.start),
+                how="Raise the limit if this file is meant to be so large.",
+            )
 
     def _check_inflation(self, entry: Entry) -> None:
         if entry.size > self._limits.free_inflation and entry.size > entry.compressed * self._limits.max_inflation:

@@ -92,13 +92,13 @@ def shape(size: Sequence[int]) -> bytes:
     return glob("torch", "Size") + group(numbers(size)) + REDUCE
 
 
-def archive(body: bytes, storage: bytes = b"") -> bytes:
+def archive(body: bytes, storage: bytes = b"", key: str = "0") -> bytes:
     """Return what `torch.save` writes for an object with at most one storage."""
-    return build_zip([Entry("archive/data.pkl", pickled(body)), Entry("archive/data/0", storage)])
+    return build_zip([Entry("archive/data.pkl", pickled(body)), Entry(f"archive/data/{key}", storage)])
 
 
 def item_of(view: View) -> bytes:
-    return archive(tensor(view), view.stored.data)
+    return archive(tensor(view), view.stored.data, view.stored.key)
 
 
 def storage_reference(stored: Stored) -> bytes:

@@ -133,6 +133,21 @@ def test_a_damaged_configuration_is_noted_and_does_not_stop_the_opening(save: Sa
     assert "was not read" in opened.notes[0]
 
 
+@pytest.mark.parametrize(
+    ("name", "notes"),
+    [
+        (
+            "model-00001-of-00003.safetensors",
+            ("this file is one of 3 shards; pass the folder or the .index.json for all of them",),
+        ),
+        ("model-00001-of-00001.safetensors", ()),
+        ("model.safetensors", ()),
+    ],
+)
+def test_a_single_shard_is_noted(save: Save, name: str, notes: tuple[str, ...]) -> None:
+    assert open_container(save(safetensors({}), name)).notes == notes
+
+
 def test_an_index_named_like_a_configuration_is_still_an_index(save: Save) -> None:
     save(safetensors({}), "model.safetensors")
     path = save(json.dumps({"weight_map": {"a": "model.safetensors"}}).encode(), "config.json")

@@ -140,6 +140,11 @@ def test_too_many_entries_are_refused(save: Save) -> None:
         archive(save(build_zip(ENTRIES)), Limits(max_archive_entries=1))
 
 
+def test_a_directory_that_is_too_large_is_refused(save: Save) -> None:
+    with pytest.raises(LimitError, match="max_header_bytes: allowed 50, found 110"):
+        archive(save(build_zip(ENTRIES)), Limits(max_header_bytes=50))
+
+
 def test_an_archive_that_was_cut_off_has_no_directory(save: Save) -> None:
     with pytest.raises(TruncatedError, match="no directory"):
         archive(save(build_zip(ENTRIES)[:-30]))
