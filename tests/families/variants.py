@@ -367,6 +367,14 @@ VARIANTS = (
         "bart",
         _bare("model.", "lm_head.", "final_logits_bias", architecture="BartModel"),
     ),
+    Variant(
+        "bart",
+        "the version buffers of fairseq's time",
+        "bart",
+        lambda family: family.with_rows(
+            Row("model.encoder.version", (1,), "float32"), Row("model.decoder.version", (1,), "float32")
+        ),
+    ),
     Variant("whisper", "the bare model", "whisper", _bare("model.", "proj_out.", architecture="WhisperModel")),
     Variant("wav2vec2", "weight_g and weight_v", "wav2vec2", _weight_norm),
     Variant("wav2vec2", "the bare model", "wav2vec2", _bare("wav2vec2.", "lm_head.", architecture="Wav2Vec2Model")),
