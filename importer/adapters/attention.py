@@ -61,7 +61,7 @@ class AttentionLayer(CompositeLayer):
                 _split_projections(name, part, out)
             elif name in ("bias_k", "bias_v"):
                 what = f"{shown(name)} appends a learned key and value (add_bias_kv), which Burn's {self.name} cannot"
-                out.refuse(name, what, "Train without add_bias_kv, or drop the module.")
+                out.refuse(part.sources, what, "Train without add_bias_kv, or drop the module.")
             elif name.startswith("out_proj."):
                 out.put(f"output.{name.removeprefix('out_proj.')}", part)
             else:
@@ -92,7 +92,7 @@ class AttentionLayer(CompositeLayer):
             if part is not None and part.array.shape[1:] != query.array.shape[1:]:
                 del out.parts[name]
                 what = f"{shown(part.sources[0])} takes inputs of another width than the query (kdim, vdim)"
-                out.refuse(part.sources[0], what, "Burn's module for that is CrossAttention: give it as the type.")
+                out.refuse(part.sources, what, "Burn's module for that is CrossAttention: give it as the type.")
 
 
 def _split_projections(name: str, part: Part, out: Respelled) -> None:
@@ -100,7 +100,7 @@ def _split_projections(name: str, part: Part, out: Respelled) -> None:
     rows, left = divmod((part.array.shape or (1,))[0], len(_QUERY_KEY_VALUE))
     if left:
         what = f"{shown(name)} has shape {list(part.array.shape)}, not three equal blocks of rows"
-        out.refuse(name, what, "Give the module another type.")
+        out.refuse(part.sources, what, "Give the module another type.")
         return
     leaf = name.removeprefix("in_proj_")
     for target, array in zip(_QUERY_KEY_VALUE, split(part.array, 0, (rows,) * 3), strict=True):
@@ -141,7 +141,7 @@ class TransformerLayer(CompositeLayer):
         for name, part in parts.items():
             head, _, leaf = name.partition(".")
             if head in self._torch_norms() and not isinstance(args.get("norm_first"), bool):
-                out.refuse(name, *self._ask_norm_first())
+                out.refuse(part.sources, *self._ask_norm_first())
             else:
                 out.put(f"{names[head]}.{leaf}" if head in names else name, part)
         return out
@@ -153,7 +153,7 @@ class TransformerLayer(CompositeLayer):
         for name, part in parts.items():
             child = next(path for path in names if name.startswith(f"{path}."))
             if child.startswith("norm_") and not isinstance(args.get("norm_first"), bool):
-                out.refuse(name, *self._ask_norm_first())
+                out.refuse(part.sources, *self._ask_norm_first())
             else:
                 out.put(names[child] + name.removeprefix(child), part)
         return out
@@ -200,7 +200,7 @@ class TransformerStack(CompositeLayer):
             if name.startswith("norm."):
                 what = f"{shown(name)}: Burn's {self.name} has no norm after its last layer"
                 how = "Add a LayerNorm to your model and rename this one to it (rename: ['\\.norm\\.', '_norm.'])."
-                out.refuse(name, what, how)
+                out.refuse(part.sources, what, how)
             else:
                 out.put(name, part)
         return out

@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from importer.adapters.model import Adapted, Args, Fault, LayerKind, Piece, Shapes
+from importer.adapters.model import Adapted, Args, Fault, LayerKind, Piece, Shapes, faults_of
 from importer.adapters.normed import Part, fused
 from importer.arrays import Array, concat, full
 from importer.errors import TensorError, shown
@@ -43,34 +43,27 @@ class Respelled:
 
     def put(self, name: str, part: Part) -> None:
         """Add a parameter; two for one name are a fault."""
-        other = self.parts.get(name)
-        if other is None:
-            self.parts[name] = part
-            return
-        self.faults.append(
-            Fault(
-                part.sources[0],
-                f"{shown(part.sources[0])} and {shown(other.sources[0])} both become {shown(name)}",
-                "Drop one of them in the recipe.",
-            )
-        )
+        other = self.parts.setdefault(name, part)
+        if other is not part:
+            what = f"{shown(part.sources[0])} and {shown(other.sources[0])} both become {shown(name)}"
+            self.refuse(part.sources, what, "Drop one of them in the recipe.")
 
     def join(self, name: str, names: Sequence[str], parts: Mapping[str, Part]) -> None:
         """Add the concatenation, along dimension 0, of the parts called `names`; some missing are a fault."""
         found = [parts[other] for other in names if other in parts]
-        if found and len(found) < len(names):
-            missing = next(other for other in names if other not in parts)
-            self.refuse(missing, f"{shown(name)} needs {shown(missing)}, which is missing", "Check the file.")
-        elif found:
-            sources = tuple(source for part in found for source in part.sources)
-            try:
-                self.put(name, Part(concat([part.array for part in found], 0), sources))
-            except TensorError as error:
-                self.refuse(sources[0], f"{shown(name)} cannot be joined: {error.what}", "Check the file.")
+        sources = tuple(source for part in found for source in part.sources)
+        missing = next((other for other in names if other not in parts), None)
+        if missing is not None:
+            self.refuse(sources, f"{shown(name)} needs {shown(missing)}, which is missing", "Check the file.")
+            return
+        try:
+            self.put(name, Part(concat([part.array for part in found], 0), sources))
+        except TensorError as error:
+            self.refuse(sources, f"{shown(name)} cannot be joined: {error.what}", "Check the file.")
 
-    def refuse(self, leaf: str, what: str, how: str) -> None:
-        """Note that `leaf` cannot be taken across."""
-        self.faults.append(Fault(leaf, what, how))
+    def refuse(self, sources: tuple[str, ...], what: str, how: str) -> None:
+        """Note that a parameter made from these leaves cannot be taken across."""
+        self.faults += faults_of(sources, what, how)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +105,14 @@ class CompositeLayer(LayerKind):
         children = self.children(args)
         groups, strays = _grouped(respelled.parts, children)
         pieces: list[Piece] = []
-        faults += respelled.faults + [self._stray(name, respelled.parts[name]) for name in strays]
+        faults += respelled.faults + self._strays(respelled.parts, strays)
         for child in children:
             group = groups[child.path]
             if child.zero_bias:
                 group.update(_zero_bias(group))
             outcome = child.kind.to_burn({leaf: part.array for leaf, part in group.items()}, child.args)
             pieces += [_below(child.path, piece, group) for piece in outcome.pieces]
-            faults += [_lifted(child.path, fault, group) for fault in outcome.faults]
+            faults += _lifted(child.path, outcome.faults, group)
         return Adapted(tuple(pieces), (), tuple(faults))
 
     def to_torch(self, params: Mapping[str, Array], args: Args) -> Adapted:
@@ -128,13 +121,13 @@ class CompositeLayer(LayerKind):
         children = self.children(args)
         parts = {name: Part(array, (name,)) for name, array in params.items()}
         groups, strays = _grouped(parts, children)
-        faults = [self._stray(name, parts[name]) for name in strays]
+        faults = self._strays(parts, strays)
         returned: dict[str, Part] = {}
         layers: dict[tuple[str, ...], str] = {}
         for child in children:
             group = groups[child.path]
             outcome = child.kind.to_torch({leaf: part.array for leaf, part in group.items()}, child.args)
-            faults += [_lifted(child.path, fault, group) for fault in outcome.faults]
+            faults += _lifted(child.path, outcome.faults, group)
             for piece in (_below(child.path, piece, group) for piece in outcome.pieces):
                 returned[piece.name] = Part(piece.array, piece.sources, piece.note)
                 layers[piece.sources[:1]] = piece.layer
@@ -145,13 +138,13 @@ class CompositeLayer(LayerKind):
         ]
         return Adapted(tuple(pieces), (), tuple(faults + respelled.faults))
 
-    def _stray(self, name: str, part: Part) -> Fault:
-        source = part.sources[0] if part.sources else name
-        return Fault(
-            source,
-            f"{shown(source)} has no place in {self.describe()}",
-            "Drop it, rename it, or correct the layer's arguments.",
-        )
+    def _strays(self, parts: Mapping[str, Part], names: Sequence[str]) -> list[Fault]:
+        how = "Drop it, rename it, or correct the layer's arguments."
+        return [
+            fault
+            for name in names
+            for fault in faults_of(parts[name].sources, f"{shown(name)} has no place in {self.describe()}", how)
+        ]
 
 
 def _grouped(parts: Mapping[str, Part], children: tuple[Child, ...]) -> tuple[dict[str, dict[str, Part]], list[str]]:
@@ -177,10 +170,13 @@ def _below(path: str, piece: Piece, group: Mapping[str, Part]) -> Piece:
     return Piece(f"{path}.{piece.name}", piece.array, piece.layer, sources, "; ".join(notes))
 
 
-def _lifted(path: str, fault: Fault, group: Mapping[str, Part]) -> Fault:
-    """Return a child's fault as its parent's, naming the file's leaf."""
-    sources = group[fault.leaf].sources if fault.leaf in group else ()
-    return Fault(sources[0] if sources else f"{path}.{fault.leaf}", f"{path}: {fault.what}", fault.how)
+def _lifted(path: str, faults: Sequence[Fault], group: Mapping[str, Part]) -> list[Fault]:
+    """Return a child's faults as its parent's, naming the file's leaves."""
+    return [
+        lifted
+        for fault in faults
+        for lifted in faults_of(group[fault.leaf].sources, f"{path}: {fault.what}", fault.how)
+    ]
 
 
 def _zero_bias(group: Mapping[str, Part]) -> dict[str, Part]:

@@ -11,7 +11,7 @@ orientation is torch's in both cases, as it is for everything a recipe's steps s
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -29,6 +29,7 @@ __all__ = [
     "LayerKind",
     "Piece",
     "Shapes",
+    "faults_of",
     "flag",
     "integer",
     "integers",
@@ -113,6 +114,11 @@ class Fault:
 
     def __str__(self) -> str:
         return f"{self.what}. {self.how}"
+
+
+def faults_of(leaves: Iterable[str], what: str, how: str) -> tuple[Fault, ...]:
+    """Return the same fault for each of the leaves it concerns, so that every one is accounted for."""
+    return tuple(Fault(leaf, what, how) for leaf in leaves)
 
 
 @dataclass(frozen=True, slots=True)

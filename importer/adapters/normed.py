@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from importer.adapters.model import Fault
+from importer.adapters.model import Fault, faults_of
 from importer.arrays import Array, spectral_norm, weight_norm
 from importer.errors import TensorError, shown
 
@@ -67,7 +67,9 @@ def fused(params: Mapping[str, Array], out_axis: int) -> tuple[dict[str, Part], 
             try:
                 parts[base] = _fuse([params[factor] for factor in factors], factors, out_axis)
             except TensorError as error:
-                faults.append(Fault(name, f"the factors of {shown(base)} do not fit: {error.what}", "Check the file."))
+                faults += faults_of(
+                    factors, f"the factors of {shown(base)} do not fit: {error.what}", "Check the file."
+                )
     return parts, faults
 
 

@@ -20,11 +20,12 @@ from importer.adapters.model import (
     LayerKind,
     Piece,
     Shapes,
+    faults_of,
     flag,
     integer,
     integers,
 )
-from importer.adapters.normed import fused
+from importer.adapters.normed import Part, fused
 from importer.arrays import Array, full, transpose
 from importer.errors import UsageError, shown
 
@@ -95,11 +96,11 @@ class PlainLayer(LayerKind):
             if leaf is None and name in self.drops:
                 dropped.append(Dropped(name, self.drops[name]))
             elif leaf is None:
-                faults.append(self._unknown(name))
+                faults += self._unknown(name, part.sources)
             elif leaf.burn in taken:
-                faults.append(self._twice(name, taken[leaf.burn].sources))
+                faults += self._twice(name, part.sources, taken[leaf.burn].sources)
             elif leaf.rank is not None and len(part.array.shape) != leaf.rank:
-                faults.append(self._rank_fault(name, part.array.shape, leaf.rank))
+                faults += self._rank_faults(name, part, leaf.rank)
             else:
                 array = self._moved(leaf, part.array, args)
                 taken[leaf.burn] = Piece(leaf.burn, array, self._struct, part.sources, part.note)
@@ -117,9 +118,9 @@ class PlainLayer(LayerKind):
         for name, array in params.items():
             leaf = next((leaf for leaf in self.leaves if name == leaf.burn), None)
             if leaf is None:
-                faults.append(self._unknown(name))
+                faults += self._unknown(name, (name,))
             elif leaf.rank is not None and len(array.shape) != leaf.rank:
-                faults.append(self._rank_fault(name, array.shape, leaf.rank))
+                faults += self._rank_faults(name, Part(array, (name,)), leaf.rank)
             else:
                 pieces.append(Piece(leaf.torch[0], self._moved(leaf, array, args), self._struct, (name,)))
         return Adapted(tuple(pieces), (), tuple(faults))
@@ -131,26 +132,20 @@ class PlainLayer(LayerKind):
     def _moved(self, leaf: Leaf, array: Array, args: Args) -> Array:
         return transpose(array) if leaf.swapped and args.get("layout") != "col" else array
 
-    def _unknown(self, name: str) -> Fault:
+    def _unknown(self, name: str, sources: tuple[str, ...]) -> tuple[Fault, ...]:
         known = ", ".join(spelling for leaf in self.leaves for spelling in leaf.torch[:1])
-        return Fault(
-            name,
-            f"{self.name} has no parameter {shown(name)} (it has {known})",
-            "Drop it, rename it, or give the module another type.",
-        )
+        what = f"{self.name} has no parameter {shown(name)} (it has {known})"
+        return faults_of(sources, what, "Drop it, rename it, or give the module another type.")
 
-    def _twice(self, name: str, others: tuple[str, ...]) -> Fault:
-        return Fault(
-            name, f"{shown(name)} and {shown(others[0])} are the same parameter", "Drop one of them in the recipe."
-        )
+    def _twice(self, name: str, sources: tuple[str, ...], others: tuple[str, ...]) -> tuple[Fault, ...]:
+        what = f"{shown(name)} and {shown(others[0])} are the same parameter"
+        return faults_of(sources, what, "Drop one of them in the recipe.")
 
-    def _rank_fault(self, name: str, shape: Shape, rank: int) -> Fault:
+    def _rank_faults(self, name: str, part: Part, rank: int) -> tuple[Fault, ...]:
         reason = f": {self.wrong_rank}" if self.wrong_rank else ""
-        return Fault(
-            name,
-            f"{shown(name)} has shape {list(shape)}, {self.name} needs {rank} dimension{'s'[: rank != 1]}{reason}",
-            "Give the module another type, or reshape the tensor in the recipe.",
-        )
+        needed = f"{self.name} needs {rank} dimension{'s'[: rank != 1]}{reason}"
+        what = f"{shown(name)} has shape {list(part.array.shape)}, {needed}"
+        return faults_of(part.sources, what, "Give the module another type, or reshape the tensor in the recipe.")
 
 
 def _batch_norm_complete(parts: Mapping[str, Array], args: Args) -> tuple[tuple[Piece, ...], tuple[Fault, ...]]:

@@ -83,11 +83,11 @@ class RecurrentLayer(CompositeLayer):
                 continue
             place = places.get((int(match["layer"] or 0), match["reverse"] or ""))
             if place is None:
-                out.refuse(name, f"{shown(name)} has no place in {self.describe()}", self._more_places(match))
+                out.refuse(part.sources, f"{shown(name)} has no place in {self.describe()}", self._more_places(match))
             elif not self._stacks(match, part.array.shape):
                 stack = f"{self.name} stacks {len(self.stacked)} gate{'s'[: len(self.stacked) > 1]}"
                 what = f"{shown(name)} has shape {list(part.array.shape)}, {stack}"
-                out.refuse(name, what, "Give the module another type.")
+                out.refuse(part.sources, what, "Give the module another type.")
             else:
                 rows = part.array.shape[0] // len(self.stacked)
                 gates = split(part.array, 0, (rows,) * len(self.stacked))
@@ -128,7 +128,7 @@ class RecurrentLayer(CompositeLayer):
         """Take a leaf that is spelled as Burn spells it; a projection of the state has no home."""
         if _PROJECTION.match(name):
             what = f"{shown(name)} projects the state (proj_size), which Burn's {self.name} cannot"
-            out.refuse(name, what, "Train without proj_size, or drop the module.")
+            out.refuse(part.sources, what, "Train without proj_size, or drop the module.")
         else:
             out.put(name, part)
 

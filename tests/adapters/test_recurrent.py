@@ -102,14 +102,16 @@ def test_more_layers_than_the_template_has_are_faults() -> None:
 def test_a_missing_gate_is_a_fault_on_the_way_back() -> None:
     params = {"reset_gate.input_transform.weight": lazy(numbered(3, 2))}
     faults = LAYERS["Gru"].to_torch(params, {}).faults
-    assert ["'update_gate.input_transform.weight'" in fault.what for fault in faults] == [True]
+    assert [fault.leaf for fault in faults] == list(params)
+    assert "'update_gate.input_transform.weight'" in faults[0].what
 
 
 def test_gates_of_different_shapes_are_a_fault_on_the_way_back() -> None:
     names = [f"{gate}_gate.input_transform.weight" for gate in ("reset", "update", "new")]
     params = {name: lazy(numbered(3 + number, 2)) for number, name in enumerate(names)}
     faults = LAYERS["Gru"].to_torch(params, {}).faults
-    assert ["cannot be joined" in fault.what for fault in faults] == [True]
+    assert [fault.leaf for fault in faults] == names
+    assert all("cannot be joined" in fault.what for fault in faults)
 
 
 def test_a_parameter_without_a_place_is_a_fault_on_the_way_back() -> None:
