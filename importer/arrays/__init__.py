@@ -23,10 +23,12 @@ from importer.arrays.movement import assemble, concat, narrow, permute, reshape,
 from importer.arrays.nodes import Array
 from importer.arrays.rearranging import parse_pattern, rearrange
 from importer.arrays.sources import contiguous, from_bytes, full, strided
+from importer.arrays.sparse import Compressed, scatter, scatter_compressed
 
 __all__ = [
     "BLOCK_BYTES",
     "Array",
+    "Compressed",
     "Sink",
     "Task",
     "Workspace",
@@ -46,6 +48,8 @@ __all__ = [
     "read_into",
     "rearrange",
     "reshape",
+    "scatter",
+    "scatter_compressed",
     "spectral_norm",
     "split",
     "stack",

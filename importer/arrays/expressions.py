@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Expression", "parse_expression"]
 
 _MAX_CHARACTERS = 1_000
+_MAX_DEPTH = 50
 _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -61,19 +62,21 @@ def parse_expression(text: str) -> Expression:
     return Expression(text, tree)
 
 
-def _check(node: ast.expr, text: str) -> None:
+def _check(node: ast.expr, text: str, depth: int = 0) -> None:
+    if depth > _MAX_DEPTH:
+        raise TensorError(f"the formula {shown(text)} is nested more than {_MAX_DEPTH} deep", how=_HOW)
     match node:
         case ast.Name(id="x"):
             return
         case ast.Constant(value=float() | int() as number) if not isinstance(number, bool):
             return
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
-            _check(left, text)
-            _check(right, text)
+            _check(left, text, depth + 1)
+            _check(right, text, depth + 1)
         case ast.UnaryOp(op=sign, operand=operand) if type(sign) in _UNARY:
-            _check(operand, text)
+            _check(operand, text, depth + 1)
         case ast.Call(func=ast.Name(id=name), args=[argument], keywords=[]) if name in _FUNCTIONS:
-            _check(argument, text)
+            _check(argument, text, depth + 1)
         case _:
             raise TensorError(f"{shown(ast.unparse(node))} cannot be used in the formula {shown(text)}", how=_HOW)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from types import EllipsisType
 
 from importer.arrays.movement import permute, reshape
 from importer.arrays.nodes import Array
@@ -22,8 +23,8 @@ _WORD = re.compile(r"\s*(\.\.\.|->|[()]|1\b|[A-Za-z_][A-Za-z0-9_]*)")
 _REST = "..."
 _HOW = "Correct the pattern; it reads like '(h two r) ... -> (h r two) ...'."
 
-Side = tuple[tuple[str, ...], ...]
-"""One side of a pattern: per axis the names it is made of; `("...",)` for the rest, `()` for a size of one."""
+Side = tuple[tuple[str, ...] | EllipsisType, ...]
+"""One side of a pattern: per axis the names it is made of, `()` for a size of one; `...` for any number of axes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,16 +44,14 @@ def rearrange(array: Array, pattern: str, sizes: Mapping[str, int] | None = None
     """
     parsed = parse_pattern(pattern)
     axes = _bound(parsed, array.shape, sizes or {})
-    order = [name for group in parsed.after for name in _expanded(group, axes)]
+    order = [name for group in parsed.after for name in _members(group, axes)]
     names = list(axes)
     split = reshape(array, tuple(axes.values()))
     moved = permute(split, [names.index(name) for name in order])
-    shape = []
+    shape: list[int] = []
     for group in parsed.after:
-        if group == (_REST,):
-            shape += [axes[name] for name in _expanded(group, axes)]
-        else:
-            shape.append(math.prod(axes[name] for name in _expanded(group, axes)))
+        members = [axes[name] for name in _members(group, axes)]
+        shape += members if group is ... else [math.prod(members)]
     return reshape(moved, shape)
 
 
@@ -63,7 +62,7 @@ def parse_pattern(text: str) -> Pattern:
     Raises:
         TensorError: it is not well-formed, or a name is missing on one side or stands twice.
     """
-    sides: list[list[tuple[str, ...]]] = [[]]
+    sides: list[list[tuple[str, ...] | EllipsisType]] = [[]]
     group: list[str] | None = None
     for word in _words(text):
         match word:
@@ -78,6 +77,8 @@ def parse_pattern(text: str) -> Pattern:
                 raise _fault(text, f"{word!r} cannot stand there")
             case _ if group is not None:
                 group += [] if word == "1" else [word]
+            case "...":
+                sides[-1].append(...)
             case _:
                 sides[-1].append(() if word == "1" else (word,))
     if group is not None or len(sides) == 1:
@@ -100,27 +101,27 @@ def _words(text: str) -> list[str]:
 
 
 def _check_names(text: str, before: Side, after: Side) -> None:
-    names = [[name for group in side for name in group] for side in (before, after)]
+    names = [[name for group in side for name in ((_REST,) if group is ... else group)] for side in (before, after)]
     for side in names:
         for name in side:
             if side.count(name) > 1:
                 raise _fault(text, f"{shown(name)} stands twice on one side")
     for name in {*names[0]} ^ {*names[1]}:
         raise _fault(text, f"{shown(name)} stands on one side only")
-    if any(_REST in group and len(group) > 1 for group in before):
+    if any(group is not ... and _REST in group for group in before):
         raise _fault(text, "'...' on the left cannot be part of a group")
 
 
 def _bound(pattern: Pattern, shape: tuple[int, ...], sizes: Mapping[str, int]) -> dict[str, int]:
     """Return every elementary axis of the left side with its size, in order; the rest as `...0`, `...1` and so on."""
-    fixed = sum(group != (_REST,) for group in pattern.before)
+    fixed = sum(group is not ... for group in pattern.before)
     spare = len(shape) - fixed
     if spare < 0 or (spare and fixed == len(pattern.before)):
         raise _fault(pattern.text, f"it has {fixed} axes, the tensor's shape is {list(shape)}")
     axes: dict[str, int] = {}
     position = 0
     for group in pattern.before:
-        if group == (_REST,):
+        if group is ...:
             axes |= {f"{_REST}{index}": shape[position + index] for index in range(spare)}
             position += spare
         else:
@@ -142,9 +143,11 @@ def _group_sizes(pattern: Pattern, group: tuple[str, ...], size: int, sizes: Map
     return {name: sizes[name] for name in group}
 
 
-def _expanded(group: tuple[str, ...], axes: Mapping[str, int]) -> list[str]:
+def _members(group: tuple[str, ...] | EllipsisType, axes: Mapping[str, int]) -> list[str]:
     """Return a group's elementary axes, with `...` replaced by what it stands for."""
     rest = [name for name in axes if name.startswith(_REST)]
+    if group is ...:
+        return rest
     return [name for member in group for name in (rest if member == _REST else [member])]
 
 

@@ -61,12 +61,12 @@ class Spool:
 
 @dataclass(slots=True, eq=False)
 class Deferred:
-    """A few bytes that follow from other tensors (norms, say), computed on first use and kept."""
+    """Bytes that follow from other tensors (norms, say), computed on first use and kept in memory."""
 
     nbytes: int
     where: Location
-    produce: Callable[[], bytes]
-    _data: bytes | None = field(default=None, repr=False)
+    produce: Callable[[], bytes | memoryview]
+    _data: bytes | memoryview | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def read_into(self, offset: int, buffer: memoryview) -> None:

@@ -147,9 +147,7 @@ def test_copying_works_where_the_kernel_does_not(
     assert written(array, 64) == np.arange(1000, dtype="<i4").tobytes()
 
 
-def test_a_full_disk_is_no_reason_to_copy_another_way(
-    file_range: FileRange, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_is_no_reason_to_copy_another_way(file_range: FileRange, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from tests.builders.programs import WHERE, Pair, counted, movements
 
 from importer.arrays import (
     Array,
@@ -28,6 +27,7 @@ from importer.arrays.nodes import Mosaic, View
 from importer.arrays.spools import Spool
 from importer.dtypes import F32, I32, I64
 from importer.errors import Location, TensorError
+from tests.builders.programs import WHERE, Pair, counted, movements
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Unreadable:
     where: Location = WHERE
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
-        raise AssertionError("a byte was read")
+        raise AssertionError(f"{len(buffer)} bytes at {offset} were read")
 
 
 def described(*shape: int) -> Array:

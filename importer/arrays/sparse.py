@@ -1,0 +1,147 @@
+"""Sparse tensors made dense: elements scattered into zeros when the first of them is read.
+
+Shapes settle at once; whether the indices lie inside of the shape is known only when they are read. The dense bytes are
+kept in memory, so callers bound them (`Limits.max_dense_bytes`). Not here: how a file spells sparse tensors.
+
+Format facts: `torch.sparse_coo_tensor` (elements given twice add up) and `torch.sparse_compressed_tensor`; dimensions are
+batch, sparse and dense ones, in this order.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from importer.arrays.nodes import Array
+from importer.arrays.sources import contiguous
+from importer.arrays.spools import Deferred
+from importer.dtypes import Kind
+from importer.errors import Location, TensorError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+__all__ = ["Compressed", "scatter", "scatter_compressed"]
+
+_HOW = "The file is damaged or was made to mislead; get it again from where it came."
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """A sparse tensor with one of its two sparse dimensions compressed (CSR, CSC, BSR, BSC).
+
+    Attributes:
+        bounds: `[batch..., rows + 1]`, where the elements of each row begin and end (columns, if these are compressed).
+        others: `[batch..., n]`, the column of each element (the row, if columns are compressed).
+        values: `[batch..., n, (block rows, block columns,) dense...]`.
+        by_column: whether columns are compressed.
+        blocked: whether elements are blocks.
+    """
+
+    bounds: Array
+    others: Array
+    values: Array
+    by_column: bool
+    blocked: bool
+
+
+def scatter(indices: Array, values: Array, shape: Sequence[int], where: Location) -> Array:
+    """Return a COO tensor as dense: `indices` is `[sparse dimensions, n]`, `values` is `[n, dense...]`.
+
+    Raises:
+        TensorError: the shapes do not belong together. When read: an index outside of the shape.
+    """
+    rank = indices.shape[0] if len(indices.shape) == 2 else 0  # noqa: PLR2004 - a matrix
+    if not 0 < rank <= len(shape) or values.shape != (indices.shape[1], *shape[rank:]):
+        raise _misfit(where, indices=indices, values=values, shape=shape)
+    _check_types(where, values, indices)
+    return _dense(values, shape, where, partial(_fill_coordinates, indices, values, where))
+
+
+def scatter_compressed(parts: Compressed, shape: Sequence[int], where: Location) -> Array:
+    """Return a tensor of one of the compressed layouts as dense.
+
+    Raises:
+        TensorError: the shapes do not belong together. When read: an index outside of the shape.
+    """
+    bounds, others, values = parts.bounds, parts.others, parts.values
+    batch = bounds.shape[:-1]
+    block = values.shape[len(batch) + 1 :][:2] if parts.blocked else (1, 1)
+    dense = values.shape[len(batch) + (3 if parts.blocked else 1) :]
+    sparse = tuple(shape[len(batch) : len(shape) - len(dense)])
+    fits = len(sparse) == len(block) == 2 and all(block) and not (sparse[0] % block[0] or sparse[1] % block[1])  # noqa: PLR2004 - rows, columns
+    compressed = 1 if parts.by_column else 0
+    if (
+        not fits
+        or bounds.shape != (*batch, sparse[compressed] // block[compressed] + 1)
+        or others.shape != values.shape[: len(batch) + 1]
+        or (*others.shape[:-1], *dense) != (*shape[: len(batch)], *shape[len(shape) - len(dense) :])
+    ):
+        raise _misfit(where, indices=bounds, others=others, values=values, shape=shape)
+    _check_types(where, values, bounds, others)
+    return _dense(values, shape, where, partial(_fill_compressed, parts, (block[0], block[1]), where))
+
+
+def _dense(values: Array, shape: Sequence[int], where: Location, fill: Callable[[np.ndarray], None]) -> Array:
+    """Return the array that is zeros and then what `fill` puts into them."""
+
+    def produce() -> memoryview:
+        import numpy as np
+
+        made = np.zeros(tuple(shape), values.dtype.numpy())
+        fill(made)
+        return memoryview(made.reshape(-1).view(np.uint8))
+
+    return contiguous(Deferred(math.prod(shape) * values.dtype.itemsize, where, produce), values.dtype, shape)
+
+
+def _fill_coordinates(indices: Array, values: Array, where: Location, made: np.ndarray) -> None:
+    import numpy as np
+
+    from importer.arrays.evaluation import to_numpy
+
+    places = to_numpy(indices)
+    _check_range(places, made.shape[: len(places)], where)
+    np.add.at(made, tuple(places), to_numpy(values))
+
+
+def _fill_compressed(parts: Compressed, block: tuple[int, int], where: Location, made: np.ndarray) -> None:
+    import numpy as np
+
+    from importer.arrays.evaluation import to_numpy
+
+    bounds, others, values = map(to_numpy, (parts.bounds, parts.others, parts.values))
+    batch = bounds.shape[:-1]
+    rows, columns, *dense = made.shape[len(batch) :]
+    blocks = (rows // block[0], block[0], columns // block[1], block[1])
+    grid = made.reshape(*batch, *blocks, *dense)
+    for place in np.ndindex(*batch):
+        counts = np.diff(bounds[place])
+        if counts.size and (counts.min() < 0 or bounds[place][0] != 0 or counts.sum() != others.shape[-1]):
+            raise TensorError("the bounds of its rows or columns do not cover its elements", where=where, how=_HOW)
+        compressed = np.repeat(np.arange(counts.size), counts)
+        pair = (others[place], compressed) if parts.by_column else (compressed, others[place])
+        _check_range(pair, blocks[::2], where)
+        cells = np.moveaxis(grid[place], 1, 2)
+        np.add.at(cells, pair, values[place].reshape(-1, *block, *dense))
+
+
+def _check_range(places: Sequence[np.ndarray] | np.ndarray, sizes: Sequence[int], where: Location) -> None:
+    """Refuse indices outside of the shape; numpy would count negative ones from the end."""
+    for place, size in zip(places, sizes, strict=True):
+        if place.size and (place.min() < 0 or place.max() >= size):
+            raise TensorError(f"an index of its elements is outside of the size {size}", where=where, how=_HOW)
+
+
+def _check_types(where: Location, values: Array, *indices: Array) -> None:
+    if values.dtype.kind is Kind.BITS or any(index.dtype.kind is not Kind.INTEGER for index in indices):
+        listed = ", ".join(str(index.dtype) for index in indices)
+        raise TensorError(f"elements of type {values.dtype} at indices of type {listed}", where=where, how=_HOW)
+
+
+def _misfit(where: Location, *, shape: Sequence[int], **parts: Array) -> TensorError:
+    listed = ", ".join(f"{name} {list(part.shape)}" for name, part in parts.items())
+    return TensorError(f"{listed} do not make a sparse tensor of shape {list(shape)}", where=where, how=_HOW)
