@@ -16,6 +16,7 @@ from importer.recipes.faults import as_written
 from importer.recipes.library import builtin_files, load_recipe, read_text
 from importer.recipes.model import Accept
 from importer.recipes.outcome import Choice
+from importer.recipes.patterns import Pattern
 from importer.recipes.reading import read_accepts
 
 __all__ = ["choose_recipe"]
@@ -44,7 +45,8 @@ def choose_recipe(config: Mapping[str, object] | None, names: Iterable[str]) -> 
         config: contents of config.json or params.json, or None.
         names: tensor names below the root.
     """
-    facts = _Facts(config or {}, tuple(names))
+    known = tuple(names)
+    facts = _Facts(config or {}, known, "\n".join(known))
     accepts = {path.stem: read_accepts(read_text(path), str(path)) for path in builtin_files()}
     claims = [claim for recipe, entries in accepts.items() if (claim := _strongest(recipe, entries, facts)) is not None]
     claims.sort(key=lambda claim: claim.strength, reverse=True)
@@ -66,6 +68,11 @@ class _Facts:
 
     config: Mapping[str, object]
     names: Sequence[str]
+    text: str
+
+    def have(self, pattern: Pattern) -> bool:
+        """Whether a tensor name matches; most patterns are settled by one look for their literal text."""
+        return pattern.literal in self.text and any(pattern.search(name) for name in self.names)
 
     def classes(self) -> list[tuple[str, str, int]]:
         """Return the values that name a model in config.json: field, value, strength of a claim on it."""
@@ -119,9 +126,7 @@ def _config_holds(entry: Accept, facts: _Facts) -> bool:
 
 
 def _names_hold(entry: Accept, facts: _Facts) -> bool:
-    return all(any(pattern.search(name) for name in facts.names) for pattern in entry.names) and not any(
-        pattern.search(name) for pattern in entry.without for name in facts.names
-    )
+    return all(map(facts.have, entry.names)) and not any(map(facts.have, entry.without))
 
 
 def _nearest(accepts: Mapping[str, Sequence[Accept]], facts: _Facts) -> tuple[tuple[str, str], ...]:
@@ -146,8 +151,8 @@ def _likeness(entry: Accept, facts: _Facts) -> tuple[float, str]:
         return (ratio, why) if ratio >= _ARCHITECTURE_LIKE else (0.0, "")
     if not entry.names:
         return 0.0, ""
-    matched = [pattern for pattern in entry.names if any(pattern.search(name) for name in facts.names)]
-    against = [pattern for pattern in entry.without if any(pattern.search(name) for name in facts.names)]
+    matched = list(filter(facts.have, entry.names))
+    against = list(filter(facts.have, entry.without))
     why = f"{len(matched)} of the {len(entry.names)} names it goes by are there"
     if against:
         why += f", and names it excludes ({as_written(against[0].text)})"

@@ -172,10 +172,8 @@ class _Names:
     def _rename(self, rename: Rename, items: Sequence[Item]) -> None:
         """Replace every match of one rule in every name."""
         literal = rename.pattern.literal
-        for item in items:
-            # Most rules concern few names: this line keeps 100,000 names times 20 rules below a second.
-            if literal and literal not in item.name:
-                continue
+        # Most rules concern few names: one look for the literal spares 100,000 names nearly all of 20 rules.
+        for item in [item for item in items if literal in item.name]:
             try:
                 name = self._replaced(rename, item.name)
             except TextError as error:

@@ -15,6 +15,7 @@ from typing import Protocol, TypeAlias
 
 from importer.errors import shown
 from importer.recipes.faults import TextError
+from importer.recipes.patterns import parse_pattern
 
 __all__ = [
     "Expression",
@@ -149,14 +150,25 @@ def check_tree(node: ast.expr, depth: int = 0) -> None:
     complaint = _complaint(node)
     if complaint:
         raise TextError(complaint, how=_HOW, position=node.col_offset)
+    if isinstance(node, ast.Call) and _is_question(node):
+        _check_pattern(node.args[0])
     for child in ast.iter_child_nodes(node):
         if isinstance(child, ast.expr) and not (isinstance(node, ast.Call) and child is node.func):
             check_tree(child, depth + 1)
 
 
+def _check_pattern(argument: ast.expr) -> None:
+    try:
+        parse_pattern(argument.value if isinstance(argument, ast.Constant) and isinstance(argument.value, str) else "")
+    except TextError as error:
+        position = argument.col_offset + 1 + (error.position or 0)
+        raise TextError(error.what, how=error.how, position=position) from error
+
+
 def names_in(tree: ast.expr) -> frozenset[str]:
-    """Return every name a tree mentions."""
-    return frozenset(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
+    """Return every name a tree takes from its scope."""
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    return frozenset(names - set(_PURE_FUNCTIONS))
 
 
 def _complaint(node: ast.expr) -> str:
@@ -177,9 +189,13 @@ def _complaint(node: ast.expr) -> str:
 
 
 def _is_known_call(node: ast.Call) -> bool:
+    is_pure = isinstance(node.func, ast.Name) and node.func.id in _PURE_FUNCTIONS and not node.keywords
+    return is_pure or _is_question(node)
+
+
+def _is_question(node: ast.Call) -> bool:
+    """Whether a call asks the scope about the source's tensors, with a text in quotes as its one argument."""
     match node:
-        case ast.Call(func=ast.Name(id=name), keywords=[]) if name in _PURE_FUNCTIONS:
-            return True
         case ast.Call(func=ast.Name(id=name), args=[ast.Constant(value=str())], keywords=[]):
             return name in SCOPE_FUNCTIONS
         case _:

@@ -54,11 +54,6 @@ class Faults:
         """Return the faults in file order."""
         return tuple(sorted(self.found, key=_place))
 
-    def raise_any(self) -> None:
-        """Raise one RecipeError that carries all faults, if there are any."""
-        if self.found:
-            raise combined(self.path, self.sorted())
-
 
 def combined(path: str, faults: tuple[RecipeError, ...]) -> RecipeError:
     """Return the one fault itself, or an error that carries several."""

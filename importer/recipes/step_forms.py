@@ -58,22 +58,6 @@ class Operation:
     extras: frozenset[str] = frozenset()
 
 
-class _PartName(Shape["Replacement | None"]):
-    """A name for one part, or null to drop it; a wrapper tells a dropped part from a faulty one."""
-
-    def read(self, node: Node, reading: Reading) -> Replacement | None:
-        """Return the name."""
-        return REPLACEMENT.read(node, reading)
-
-    def schema(self) -> Schema:
-        """Return text or null."""
-        return {"type": ["string", "null"]}
-
-    def words(self) -> str:
-        """Say what null does."""
-        return "a name (null drops the part)"
-
-
 class _Into(Shape["tuple[Replacement | None, ...]"]):
     """One name, or a list with one name for each part."""
 
@@ -95,7 +79,7 @@ class _Into(Shape["tuple[Replacement | None, ...]"]):
 
     def schema(self) -> Schema:
         """Return text, or a list of texts and nulls."""
-        return {"anyOf": [{"type": "string"}, {"type": "array", "items": _PartName().schema()}]}
+        return {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": ["string", "null"]}}]}
 
     def words(self) -> str:
         """Name both forms."""

@@ -105,6 +105,7 @@ def test_an_expression_gives_its_value(text: str, expected: Value) -> None:
         "a b",
         "\x00",
         "await d",
+        "count('(')",
     ],
 )
 def test_anything_outside_the_language_is_refused(text: str) -> None:
@@ -132,6 +133,7 @@ def test_anything_outside_the_language_is_refused(text: str) -> None:
         "act < 2",
         "3 in d",
         "max()",
+        "max([])",
         "len(d)",
         "int(act)",
         "missing",
@@ -146,7 +148,16 @@ def test_what_cannot_be_computed_is_a_fault(text: str) -> None:
 
 def test_deep_nesting_is_refused() -> None:
     with pytest.raises(TextError):
+        parse_expression("[" * 60 + "]" * 60)
+
+
+def test_a_chain_of_signs_is_refused() -> None:
+    with pytest.raises(TextError):
         parse_expression("-" * 300 + "1")
+
+
+def test_an_expression_tells_which_names_it_takes_from_its_scope() -> None:
+    assert parse_expression("max(d, len(c)) + text.d").names == {"d", "c", "text"}
 
 
 def test_a_long_expression_is_refused() -> None:

@@ -94,6 +94,11 @@ def test_all_faults_arrive_in_one_error() -> None:
         pytest.param("variants: drop", 4, 11, "'drop' is not known", "keep or skip", id="variants"),
         pytest.param("accepts: [{}]", 4, 11, "no condition", "", id="accepts everything"),
         pytest.param("accepts: [{names: [a], nmes: [a]}]", 4, 24, "no key 'nmes'", "names", id="accepts key"),
+        pytest.param("config: {a: \"count('a(')\"}", 4, 22, "( without its )", "", id="pattern in an expression"),
+        pytest.param("accepts: [{config: 3}]", 4, 20, "the number 3 stands", "", id="accepts config"),
+        pytest.param("accepts: [[a]]", 4, 11, "a list stands where text", "", id="accepts list"),
+        pytest.param("dtype: [a]", 4, 8, "a list stands where", "", id="dtype list"),
+        pytest.param("extends: [a]", 4, 10, "a list stands where text", "", id="extends list"),
         pytest.param("types: [['a', Foo]]", 4, 1, "the key 'types' stands twice", "", id="duplicate section"),
         pytest.param("dtype: {rules: [[a, f64x]]}", 4, 21, "'f64x' is no", "", id="dtype rule"),
         pytest.param("dtype: {ints: float32}", 4, 15, "'float32' is no integer", "", id="dtype of ints"),
@@ -172,6 +177,11 @@ def test_a_template_that_cannot_be_is_refused(target: str, what: str) -> None:
     with pytest.raises(RecipeError) as caught:
         parse_recipe(body(f"target: {target}"), "r.yaml")
     assert what in caught.value.faults[0].what
+
+
+@pytest.mark.parametrize("rule", ["a", "[a]", "[a, [Linear]]", "[a, 'Linear(']", "['(', Linear]"])
+def test_a_type_that_cannot_be_is_refused(rule: str) -> None:
+    assert read_recipe(f"recipe: 1\nname: x\ntypes: [{rule}]\n", "r.yaml").faults.found
 
 
 def test_an_empty_file_is_told_as_such() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from importer.arrays import to_numpy
+from importer.errors import RecipeError
 from importer.recipes import Remapped, apply_recipe, parse_recipe
-from tests.builders.named import Named, counting
+from tests.builders.named import Named, counting, of_shapes
 
 CONFIG = {"h": 2, "hd": 2, "kv": 1, "new": True, "old": False}
 
@@ -194,3 +195,26 @@ def test_what_does_not_fit_is_a_fault_with_its_rule(step: str, tensors: dict[str
     assert outcome.faults[0].rule is not None
     assert outcome.faults[0].rule.line == 5
     assert sorted(entry.name for entry in outcome.entries) == sorted(tensors)
+
+
+@pytest.mark.parametrize(
+    ("step", "what"),
+    [
+        ("{match: w, map: 'x * missing'}", "no field 'missing'"),
+        ("{match: w, split: [h / 2, 1], into: [a, b]}", "a whole number"),
+        ("{match: w, slice: {from: h - 9}}", "a whole number"),
+        ("{match: w, rearrange: '(a b) -> b a', sizes: {a: missing}}", "no field 'missing'"),
+        ("{match: w, map: x, when: missing}", "no field 'missing'"),
+    ],
+)
+def test_an_expression_that_cannot_be_computed_ends_the_conversion(step: str, what: str) -> None:
+    with pytest.raises(RecipeError) as caught:
+        run(step, {"w": (2, 3)})
+    assert what in caught.value.what
+    assert caught.value.where is not None
+    assert caught.value.where.line == 5
+
+
+def test_an_axis_too_long_to_unstack_is_a_fault() -> None:
+    recipe = parse_recipe("recipe: 1\nname: x\ntensors: [{match: w, unstack: true, into: 'w.{i}'}]\n")
+    assert "too many" in apply_recipe(recipe, of_shapes({"w": (200_000,)}), None).faults[0].what

@@ -119,7 +119,8 @@ def test_layers_know_their_arguments_and_lines() -> None:
         pytest.param("l:\n  let: {i: missing}\n  p: Param(i)", "", 5, "no field 'missing'", id="let with a fault"),
         pytest.param("p: {when: missing, is: Param(1)}", "", 4, "no field 'missing'", id="when with a fault"),
         pytest.param("a: Param(1)\n'{s}': {for: {s: \"['a']\"}, is: Param(2)}", "", 5, "is given twice", id="path given twice"),
-        pytest.param("p: Param(a)", "config: {a: b, b: a}\n", 3, "", id="circle of names"),
+        pytest.param("p: Param(a)", "config: {a: b, b: a}\n", 3, "go in a circle: a -> b -> a", id="circle of names"),
+        pytest.param("p: Param(kind[0])", "", 4, "", id="text as a size"),
         pytest.param("c: Conv1d(3, 4, 1, groups=2)", "", 4, "", id="a layer that cannot be"),
     ],
 )  # fmt: skip
