@@ -1,0 +1,86 @@
+"""The funnel: what a user can cause is one message and an exit code; the rest says how to report it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from importer.cli import main
+from importer.cli.arguments import Arguments
+from tests.shared import FAMILIES, REPOSITORY
+
+
+def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
+    def run(_: Arguments) -> int:
+        raise error
+
+    monkeypatch.setattr("importer.cli.arguments._run_inspect", run)
+
+
+def test_a_bug_is_an_internal_error_without_a_traceback(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fail_with(ZeroDivisionError("division by zero"), monkeypatch)
+    assert main(["inspect", "x.pt"]) == 70
+    assert "internal error (ZeroDivisionError: division by zero)" in capsys.readouterr().err
+
+
+def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    fail_with(ZeroDivisionError("division by zero"), monkeypatch)
+    with pytest.raises(ZeroDivisionError):
+        main(["--debug", "inspect", "x.pt"])
+
+
+def test_an_interrupt_says_that_nothing_was_left(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fail_with(KeyboardInterrupt(), monkeypatch)
+    assert main(["inspect", "x.pt"]) == 130
+    assert "nothing was left" in capsys.readouterr().err
+
+
+def test_a_reader_that_goes_away_is_not_an_error() -> None:
+    command = f'"{sys.executable}" -m importer inspect "{FAMILIES / "resnet18"}" --all | head -n 1'
+    done = subprocess.run(["bash", "-c", command], cwd=REPOSITORY, capture_output=True, check=False)
+    assert done.stderr == b""
+    assert done.stdout.count(b"\n") == 1
+
+
+def test_a_terminal_without_unicode_gets_escapes_and_no_crash() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "importer", "inspect", str(FAMILIES / "llama")],
+        cwd=REPOSITORY, capture_output=True, check=False, env={"PYTHONIOENCODING": "ascii", "PATH": ""},
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert done.stdout.isascii()
+
+
+@pytest.mark.parametrize("arguments", [[], ["convert"], ["convert", "a", "b.bpk", "--dtype", "f8"], ["nope"]])
+def test_a_usage_error_ends_with_2(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert "usage: importer" in capsys.readouterr().err
+
+
+def test_recipes_are_listed_shown_and_checked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recipes"]) == 0
+    assert "\nllama " in capsys.readouterr().out
+    assert main(["recipes", "show", "llama"]) == 0
+    assert capsys.readouterr().out == (REPOSITORY / "rules/llama.yaml").read_text(encoding="utf-8")
+    broken = tmp_path / "broken.yaml"
+    broken.write_text("recipe: 1\nname: x\nrenam: []\ndtype: f99\n")
+    assert main(["recipes", "check", str(broken)]) == 2
+    printed = capsys.readouterr().out
+    assert f"{broken}:3:1: a recipe has no key 'renam'. Did you mean rename?" in printed
+    assert printed.endswith(f"{broken}: 2 faults\n")
+
+
+def test_the_module_runs_as_a_program() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "importer", "--version"], cwd=REPOSITORY, capture_output=True, check=True
+    )
+    assert done.stdout.startswith(b"importer ")
