@@ -1,0 +1,121 @@
+"""The bytes do not depend on how many workers write them, and the first failure ends all of them."""
+
+from __future__ import annotations
+
+import os
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from importer.arrays import cast, concat, contiguous, narrow, transpose
+from importer.dtypes import BF16, F32, U8
+from importer.errors import SourceError
+from importer.storages import FileRange, SourceFile
+from importer.writers import Destination, Format, OutputTensor, streaming, write
+from importer.writers.burnpack import burnpack_layout
+from importer.writers.streaming import stream
+from tests.builders.outputs import WHERE, patterned
+
+
+@pytest.fixture
+def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[OutputTensor]:
+    """Small and large tensors, copied, transposed, cast and joined; blocks small enough for many tasks."""
+    monkeypatch.setattr(streaming, "_SMALL_BYTES", 2_000)
+    monkeypatch.setattr(streaming, "_BATCH_BYTES", 5_000)
+    monkeypatch.setattr(streaming, "_MEMORY_BYTES", 8_000)
+    path = tmp_path / "source"
+    path.write_bytes(np.random.default_rng(0).bytes(400_000))
+    storage = FileRange(SourceFile(path), 0, 400_000)
+    matrix = contiguous(storage, BF16, (200, 300), 11)
+    arrays = [
+        matrix,
+        transpose(matrix),
+        cast(transpose(matrix), F32),
+        concat([matrix, transpose(contiguous(storage, BF16, (300, 200)))], 1),
+        *(narrow(matrix, 0, row, row + 1) for row in range(40)),
+        contiguous(storage, U8, (0, 3)),
+    ]
+    tensors = [OutputTensor(f"t.{index}", array) for index, array in enumerate(arrays)]
+    return tensors[:2] + tensors[20:] + tensors[2:20]
+
+
+@pytest.mark.parametrize("form", list(Format), ids=lambda form: form.value)
+def test_one_worker_and_four_write_the_same_bytes(form: Format, mixed: list[OutputTensor], tmp_path: Path) -> None:
+    outputs = []
+    for workers in (1, 4):
+        path = tmp_path / f"{workers}"
+        write(mixed, Destination(path=str(path), format=form, workers=workers))
+        outputs.append(path.read_bytes())
+    assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_every_tensor_lies_at_its_offset_and_padding_is_zero(
+    workers: int, mixed: list[OutputTensor], tmp_path: Path
+) -> None:
+    from importer.arrays import to_numpy
+
+    layout = burnpack_layout(mixed, {}, {})
+    path = tmp_path / "out"
+    with path.open("wb") as file:
+        stream(layout, file.fileno(), workers)
+    expected = bytearray(layout.nbytes)
+    expected[: len(layout.header)] = layout.header
+    for tensor, offset in ((placed.tensor, placed.offset) for placed in layout.placed):
+        expected[offset : offset + tensor.array.nbytes] = to_numpy(tensor.array).tobytes()
+    assert path.read_bytes() == bytes(expected)
+
+
+class _Broken:
+    nbytes = 1 << 20
+    where = WHERE
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        raise SourceError(f"{len(buffer)} bytes at {offset} cannot be read", where=self.where, how="")
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("size", [100, 1 << 20], ids=["small", "large"])
+def test_a_source_that_fails_ends_the_run_and_leaves_nothing(workers: int, size: int, tmp_path: Path) -> None:
+    tensors = [patterned(f"{index}", "U8", (300_000,)) for index in range(8)]
+    tensors.insert(3, OutputTensor("broken", contiguous(_Broken(), U8, (size,))))
+    before = threading.active_count()
+    with pytest.raises(SourceError, match="cannot be read"):
+        write(tensors, Destination(path=str(tmp_path / "out"), format=Format.BURNPACK, workers=workers))
+    assert threading.active_count() == before
+    assert not list(tmp_path.iterdir())
+
+
+class _Interrupting:
+    nbytes = 1 << 20
+    where = WHERE
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        if threading.current_thread() is threading.main_thread():
+            raise KeyboardInterrupt(offset, len(buffer))
+
+
+def test_an_interruption_stops_every_worker_and_leaves_nothing(tmp_path: Path) -> None:
+    tensors = [OutputTensor(f"{index}", contiguous(_Interrupting(), U8, (1 << 20,))) for index in range(50)]
+    before = threading.active_count()
+    with pytest.raises(KeyboardInterrupt):
+        write(tensors, Destination(path=str(tmp_path / "out"), format=Format.BURNPACK, workers=3))
+    assert threading.active_count() == before
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_file_is_synced_before_it_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out"
+    seen: list[tuple[bool, int]] = []
+    fsync = os.fsync
+
+    def spy(descriptor: int) -> None:
+        seen.append((path.exists(), os.fstat(descriptor).st_size))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    write([patterned("a", "U8", (10,))], Destination(path=str(path), format=Format.BURNPACK))
+    assert seen[0] == (False, path.stat().st_size)
+    assert [exists for exists, _ in seen] == [False, True]
