@@ -25,7 +25,9 @@ __all__ = ["FOLDER", "pages"]
 FOLDER = KEYS.parents[1] / "docs" / "families"
 
 _LETTERS = "ijkl"
-_EXAMPLES = {recipe: family for family, recipe in reversed(RECIPES.items())} | {"llama-hf": "qwen3"}
+_FIRST = {recipe: family for family, recipe in reversed(RECIPES.items())}
+_NAMESAKES = {recipe: name for recipe in _FIRST if (name := recipe.replace("-", "_")) in RECIPES}
+_EXAMPLES = {**_FIRST, **_NAMESAKES, "llama-hf": "qwen3"}
 _NOTE = "<!-- made by `python -m tests.families.pages` from the recipe and a recorded checkpoint -->"
 
 

@@ -58,7 +58,7 @@ def test_the_recipe_of_a_family_is_found_from_its_config(name: str) -> None:
     assert choice.recipe.name == RECIPES[name]
 
 
-SAME_NAMES = {"mistral": ("llama",)}
+SAME_NAMES = {"mistral": ("llama",), "xlm_roberta": ("roberta",)}
 """Families whose names are another's, so that names alone cannot tell them apart."""
 
 

@@ -17,22 +17,33 @@ RECIPES = {
     "albert": "albert",
     "autoencoder_kl": "sd-vae",
     "bart": "bart",
+    "bart_classifier": "bart",
     "bert": "bert",
+    "bert_classifier": "bert",
+    "bert_span": "bert",
     "bloom": "bloom",
     "clip": "clip",
     "clip_openai": "clip-openai",
     "clip_projections": "clip",
+    "clip_vision": "clip",
     "convnext": "convnext",
     "deberta_v2": "deberta-v2",
+    "deberta_v2_classifier": "deberta-v2",
     "deberta_v2_xlarge": "deberta-v2",
+    "deit": "vit",
     "densenet121": "densenet",
     "detr": "detr",
     "dinov2": "dinov2",
+    "dinov2_classifier": "dinov2",
     "dinov2_giant": "dinov2",
     "distilbert": "distilbert",
+    "distilbert_classifier": "distilbert",
+    "distilbert_span": "distilbert",
     "efficientnet_b0": "efficientnet",
     "encodec": "encodec",
+    "encodec_48khz": "encodec",
     "falcon": "falcon",
+    "falcon_11b": "falcon",
     "falcon_7b": "falcon",
     "falcon_rw": "falcon",
     "gemma2": "gemma2",
@@ -50,7 +61,9 @@ RECIPES = {
     "mixtral": "mixtral",
     "mobilenet_v2": "mobilenet_v2",
     "modernbert": "modernbert",
+    "modernbert_classifier": "modernbert",
     "mpnet": "mpnet",
+    "mpnet_classifier": "mpnet",
     "olmo2": "olmo2",
     "opt": "opt",
     "opt_350m": "opt",
@@ -58,29 +71,38 @@ RECIPES = {
     "qwen2": "qwen2",
     "qwen3": "qwen3",
     "qwen3_moe": "qwen3-moe",
+    "qwen3_moe_sparse_step": "qwen3-moe",
     "resnet18": "resnet",
     "resnet50": "resnet",
     "roberta": "roberta",
+    "roberta_tagger": "xlm-roberta",
     "sam": "sam",
     "segformer": "segformer",
+    "segformer_classifier": "segformer",
     "siglip": "siglip",
     "squeezenet1_0": "squeezenet",
     "squeezenet1_1": "squeezenet",
     "swin": "swin",
+    "swin_absolute": "swin",
     "t5": "t5",
+    "t5_encoder": "t5",
     "t5_small": "t5",
     "torch_rnn": "torch",
     "torch_transformer": "torch",
     "unet_sd": "sd-unet",
+    "unet_sdxl": "sd-unet",
     "vgg11_bn": "vgg",
     "vgg16": "vgg",
     "vit": "vit",
+    "vit_encoder": "vit",
     "vit_timm": "vit-timm",
     "wav2vec2": "wav2vec2",
+    "wav2vec2_classifier": "wav2vec2",
     "wav2vec2_large": "wav2vec2",
     "wav2vec2_pretraining": "wav2vec2",
     "whisper": "whisper",
     "whisper_openai": "whisper-openai",
+    "xlm_roberta": "xlm-roberta",
     "xlm_roberta_cls": "xlm-roberta",
 }
 """Recorded family → the built-in recipe it is for."""
@@ -135,16 +157,6 @@ def _weight_norm(family: Family) -> Family:
     )
 
 
-def _classifier(architecture: str, prefix: str, width: int, *heads: str) -> Callable[[Family], Family]:
-    def change(family: Family) -> Family:
-        head = (Row("classifier.weight", (3, width), "float32"), Row("classifier.bias", (3,), "float32"))
-        pooler = Row(f"{prefix}pooler.dense.weight", (width, width), "float32")
-        rest = (pooler, Row(f"{prefix}pooler.dense.bias", (width,), "float32"))
-        return family.without(*heads).with_rows(*rest, *head).configured(architectures=[architecture])
-
-    return change
-
-
 def _old_bert(family: Family) -> Family:
     """google-bert/bert-base-uncased as first published: gamma and beta, position_ids, the next-sentence head."""
     respelled = family.renamed(("LayerNorm.weight", "LayerNorm.gamma"), ("LayerNorm.bias", "LayerNorm.beta"))
@@ -171,11 +183,6 @@ def _deberta_v3(family: Family) -> Family:
         Row("mask_predictions.classifier.weight", (1, 32), "float32"),
         Row("mask_predictions.classifier.bias", (1,), "float32"),
     )
-
-
-def _encoder_only(family: Family) -> Family:
-    rows = tuple(row for row in family.rows if not row.name.startswith(("decoder.", "lm_head.")))
-    return replace(family, rows=rows).configured(architectures=["T5EncoderModel"])
 
 
 def _one_tower(prefix: str, config: str, architecture: str) -> Callable[[Family], Family]:
@@ -319,7 +326,6 @@ VARIANTS = (
         _respelled(("backbone.embeddings.", "backbone.embedding.")),
     ),
     Variant("bert", "as first published", "bert", _old_bert),
-    Variant("bert", "a sentence classifier", "bert", _classifier("BertForSequenceClassification", "bert.", 32, "cls.")),
     Variant(
         "bert",
         "with a wrapper's prefix",
@@ -360,7 +366,6 @@ VARIANTS = (
             Row("decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", (8, 4), "float32")
         ),
     ),
-    Variant("t5", "the encoder alone", "t5", _encoder_only),
     Variant(
         "bart",
         "the bare model, bart-base",
@@ -380,24 +385,6 @@ VARIANTS = (
     Variant("wav2vec2", "the bare model", "wav2vec2", _bare("wav2vec2.", "lm_head.", architecture="Wav2Vec2Model")),
     Variant("hubert", "weight_g and weight_v", "hubert", _weight_norm),
     Variant("encodec", "weight_g and weight_v", "encodec", _weight_norm),
-    Variant(
-        "vit",
-        "the bare model with its pooler",
-        "vit",
-        lambda family: _bare("vit.", "classifier.", architecture="ViTModel")(family).with_rows(
-            Row("pooler.dense.weight", (32, 32), "float32"), Row("pooler.dense.bias", (32,), "float32")
-        ),
-    ),
-    Variant(
-        "dinov2",
-        "with a classifier",
-        "dinov2",
-        lambda family: (
-            replace(family, rows=tuple(replace(row, name=f"dinov2.{row.name}") for row in family.rows))
-            .with_rows(Row("classifier.weight", (10, 64), "float32"), Row("classifier.bias", (10,), "float32"))
-            .configured(architectures=["Dinov2ForImageClassification"])
-        ),
-    ),
     Variant(
         "clip",
         "position_ids of older files",
@@ -420,16 +407,6 @@ VARIANTS = (
         ),
     ),
     Variant("swin", "the bare model", "swin", _bare("swin.", "classifier.", architecture="SwinModel")),
-    Variant(
-        "segformer",
-        "an image classifier",
-        "segformer",
-        lambda family: (
-            family.without("decode_head.")
-            .with_rows(Row("classifier.weight", (10, 32), "float32"), Row("classifier.bias", (10,), "float32"))
-            .configured(architectures=["SegformerForImageClassification"])
-        ),
-    ),
     Variant(
         "densenet121",
         "the spelling of published files",
