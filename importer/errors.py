@@ -135,7 +135,8 @@ class ImporterError(Exception):
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where is not None else ""
-        return f"{place}{self.what}. {self.how}" if self.how else f"{place}{self.what}."
+        what, how = printable(self.what), printable(self.how)
+        return f"{place}{what}. {how}" if how else f"{place}{what}."
 
 
 class UsageError(ImporterError):
@@ -161,7 +162,7 @@ class RecipeError(ImporterError):
         if self.faults == (self,):
             return ImporterError.__str__(self)
         lines = [ImporterError.__str__(fault) for fault in self.faults]
-        return "\n".join([f"{self.what}:", *(f"  {line}" for line in lines), self.how])
+        return "\n".join([f"{printable(self.what)}:", *(f"  {line}" for line in lines), printable(self.how)])
 
 
 class DecisionNeededError(ImporterError):
@@ -175,7 +176,7 @@ class DecisionNeededError(ImporterError):
         self.lines = lines
 
     def __str__(self) -> str:
-        return "\n".join([ImporterError.__str__(self), *self.lines])
+        return "\n".join([ImporterError.__str__(self), *map(printable, self.lines)])
 
 
 class SourceError(ImporterError):

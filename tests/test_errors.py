@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from importer.errors import shown
+from importer.errors import DecisionNeededError, ImporterError, RecipeError, TensorError, shown
 from importer.unpickling import Global, PersistentId
 
 
@@ -44,3 +44,20 @@ def test_a_value_that_is_endless_by_sharing_is_shown_in_part() -> None:
 
 def test_a_long_name_is_shown_by_its_ends() -> None:
     assert shown("a" * 5_000 + "b" * 5_000) == f"'{'a' * 40}…{'b' * 40}'"
+
+
+UNSAFE = "a\x1b[2J\ufeffb"
+FAULTS = (RecipeError(UNSAFE, how=UNSAFE), RecipeError("other", how="mend"))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(TensorError(UNSAFE, how=UNSAFE), id="plain"),
+        pytest.param(RecipeError(UNSAFE, how=UNSAFE, faults=FAULTS), id="several-faults"),
+        pytest.param(DecisionNeededError(UNSAFE, how=UNSAFE, lines=(UNSAFE,)), id="lines-to-add"),
+    ],
+)
+def test_a_message_holds_nothing_that_a_terminal_would_obey(error: ImporterError) -> None:
+    assert all(line.isprintable() for line in str(error).split("\n"))
+    assert r"\x1b[2J\ufeff" in str(error)

@@ -122,11 +122,12 @@ def _fill_compressed(parts: Compressed, block: tuple[int, int], where: Location,
         counts = np.diff(bounds[place])
         if counts.size and (counts.min() < 0 or bounds[place][0] != 0 or counts.sum() != others.shape[-1]):
             raise TensorError("the bounds of its rows or columns do not cover its elements", where=where, how=_HOW)
-        compressed = np.repeat(np.arange(counts.size), counts)
-        pair = (others[place], compressed) if parts.by_column else (compressed, others[place])
+        pair = [np.repeat(np.arange(counts.size), counts), others[place]]
+        if parts.by_column:
+            pair.reverse()
         _check_range(pair, blocks[::2], where)
         cells = np.moveaxis(grid[place], 1, 2)
-        np.add.at(cells, pair, values[place].reshape(-1, *block, *dense))
+        np.add.at(cells, tuple(pair), values[place].reshape(-1, *block, *dense))
 
 
 def _check_range(places: Sequence[np.ndarray] | np.ndarray, sizes: Sequence[int], where: Location) -> None:

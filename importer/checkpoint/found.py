@@ -5,6 +5,7 @@ Not here: names; those belong to `importer.checkpoint.model`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from importer.arrays import Array
@@ -19,10 +20,12 @@ class Dense:
     Attributes:
         array: the elements.
         identity: equal for two tensors that are the same view of the same storage; None where nothing tells.
+        beside: tensors that belong to it, by what is added to its name: the scales of a quantized one.
     """
 
     array: Array
     identity: object
+    beside: Mapping[str, Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,11 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TypeVar
 
 from importer.checkpoint.foreign import foreign_globals, refuse_hostile
 from importer.checkpoint.model import Checkpoint, ForeignGlobal, Tensor, Unsupported
+from importer.checkpoint.packed import Packing, QuantizedChoice, SparseChoice
 from importer.checkpoint.roots import candidate_roots, root_of_names
 from importer.checkpoint.walking import Findings, walk
 from importer.containers import PickleContainer, Resolved, SetContainer, Shard, TableContainer, open_container
@@ -35,33 +37,59 @@ class _Contents:
 
 
 def open_checkpoint(
-    path: str | os.PathLike[str], *, root: str | None = None, limits: Limits = DEFAULT_LIMITS
+    path: str | os.PathLike[str],
+    *,
+    root: str | None = None,
+    sparse: str = "report",
+    quantized: str = "report",
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Checkpoint:
     """Open a checkpoint: everything in it is described, no tensor byte is read and nothing is run.
 
     Args:
         path: a file, an index of shards, or a folder.
         root: dotted path below which the model's weights lie; found if not given.
+        sparse: `report` lists sparse tensors as unsupported, `dense` reads them as dense ones.
+        quantized: `report` lists quantized tensors as unsupported, `integers` reads their integers, with the scales as
+            `NAME.scale` and `NAME.zero_point`, `dequantize` the real values in F32.
         limits: bounds on what the source may ask for.
 
     Raises:
-        UsageError: nothing lies below `root`, or a folder in which more than one file could be meant.
+        UsageError: nothing lies below `root`, a folder in which more than one file could be meant, or an unknown choice.
         SourceError: the source is no checkpoint, damaged, hostile, or passes a limit.
     """
+    packing = Packing(
+        sparse=_choice(SparseChoice, sparse, "sparse"),
+        quantized=_choice(QuantizedChoice, quantized, "quantized"),
+        limits=limits,
+    )
     with collection_paused():
-        return _open(path, root, limits)
+        return _open(path, root, packing)
 
 
-def _open(path: str | os.PathLike[str], root: str | None, limits: Limits) -> Checkpoint:
+_Choice = TypeVar("_Choice", SparseChoice, QuantizedChoice)
+
+
+def _choice(kind: type[_Choice], value: str, name: str) -> _Choice:
+    """Return the member of `kind` that `value` names."""
+    try:
+        return kind(value)
+    except ValueError:
+        known = ", ".join(member.value for member in kind)
+        raise UsageError(f"{name} is {shown(value)}", how=f"Choose one of {known}.") from None
+
+
+def _open(path: str | os.PathLike[str], root: str | None, packing: Packing) -> Checkpoint:
     """Open a checkpoint; the unpickled tree is gone before the collector runs again and would go through it."""
+    limits = packing.limits
     opened = open_container(path, limits)
     container = opened.container
     if isinstance(container, PickleContainer):
-        contents = _from_pickle(container, limits)
+        contents = _from_pickle(container, packing)
     elif isinstance(container, TableContainer):
-        contents = _from_table(container, limits)
+        contents = _from_table(container, packing)
     else:
-        contents = _from_set(container, limits)
+        contents = _from_set(container, packing)
     findings = contents.findings
     findings.raise_damage()
     _bound_expansion(findings.tensors, container.paths, limits)
@@ -86,16 +114,16 @@ def _open(path: str | os.PathLike[str], root: str | None, limits: Limits) -> Che
     )
 
 
-def _from_pickle(container: PickleContainer, limits: Limits, name: str = "") -> _Contents:
+def _from_pickle(container: PickleContainer, packing: Packing, name: str = "") -> _Contents:
     """Read a tree; `name` is put before all names in it."""
     contents = _Contents()
     refuse_hostile(container.tree, Location(path=container.paths[0]))
     contents.foreign = {item.name: item for item in foreign_globals(container.tree)}
-    contents.roots = candidate_roots(walk(container, limits, contents.findings, name))
+    contents.roots = candidate_roots(walk(container, packing.limits, contents.findings, name, packing=packing))
     return contents
 
 
-def _from_table(container: TableContainer, limits: Limits, prefix: str = "") -> _Contents:
+def _from_table(container: TableContainer, packing: Packing, prefix: str = "") -> _Contents:
     """Take over names and arrays; objects beside them are trees of plain values."""
     contents = _Contents()
     findings = contents.findings
@@ -105,13 +133,13 @@ def _from_table(container: TableContainer, limits: Limits, prefix: str = "") -> 
         findings.unsupported.append(Unsupported(prefix + opaque.name, opaque.kind, opaque.reason))
     for name, tree in container.objects.items():
         item = PickleContainer(kind=container.kind, paths=container.paths, tree=tree, resolve=_no_storages)
-        inner = _from_pickle(item, limits, prefix + name)
+        inner = _from_pickle(item, packing, prefix + name)
         _merge(contents, inner)
-    contents.roots = root_of_names(findings.tensors) if container.kind == "distributed" else ()
+    contents.roots = root_of_names(findings.tensors, container.objects) if container.kind == "distributed" else ()
     return contents
 
 
-def _from_set(container: SetContainer, limits: Limits) -> _Contents:
+def _from_set(container: SetContainer, packing: Packing) -> _Contents:
     """Read all files of a set, and hold what is in them against what its index lists.
 
     Raises:
@@ -121,9 +149,9 @@ def _from_set(container: SetContainer, limits: Limits) -> _Contents:
     missing: list[str] = []
     for shard in container.shards:
         if isinstance(shard.container, PickleContainer):
-            inner = _from_pickle(shard.container, limits, shard.prefix.rstrip("."))
+            inner = _from_pickle(shard.container, packing, shard.prefix.rstrip("."))
         else:
-            inner = _from_table(shard.container, limits, shard.prefix)
+            inner = _from_table(shard.container, packing, shard.prefix)
         if shard.expected is not None:
             missing += [f"{name}@{Path(shard.path).name}" for name in sorted(_absent(shard, inner))]
             _remove_unlisted(shard, inner)

@@ -6,7 +6,7 @@ Not here: what the names below mean.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from importer.checkpoint.walking import Branch
 
@@ -54,14 +54,20 @@ def candidate_roots(top: Branch) -> tuple[str, ...]:
     return (chosen, *others) if top.total else ()
 
 
-def root_of_names(names: Iterable[str]) -> tuple[str, ...]:
+def root_of_names(names: Collection[str], beside: Iterable[str] = ()) -> tuple[str, ...]:
     """Return the places that could be the root where only flat names are known, the likeliest first.
 
-    The first part of the names is the root if everything beside it is no weights (`model.…` beside `optimizer.…`).
+    The first part of the names is the root if everything beside it is no weights: `model.…` beside `optimizer.…`, or
+    beside values that are no tensors (`epoch`).
+
+    Args:
+        names: of the tensors.
+        beside: names of everything else.
     """
     firsts = dict.fromkeys(name.partition(".")[0] for name in names if "." in name)
     weights = [first for first in firsts if not _NO_WEIGHTS.search(first)]
-    if len(weights) == 1 and len(firsts) > 1:
+    has_values = any("." not in name for name in beside) and all("." in name for name in names)
+    if len(weights) == 1 and (len(firsts) > 1 or has_values):
         return (weights[0], "")
     return ("",)
 

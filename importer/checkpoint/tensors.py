@@ -1,6 +1,6 @@
 """Tensors from the calls torch has pickled them as, from 0.1 to today; nothing is called and no byte is read.
 
-Not here: names and order (`walking`), and whole modules (`modules`).
+Not here: names and order (`walking`), whole modules (`modules`), sparse and quantized tensors (`packed`).
 
 Format facts: `torch/_utils.py` (`_rebuild_*`), `torch/_tensor.py` (`Tensor.__reduce_ex__`, `__setstate__`,
 `_rebuild_from_type*`), `torch/nn/parameter.py` and `torch/autograd/variable.py` of the releases.
@@ -11,9 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
-from importer.arrays import cast, strided
+from importer.arrays import Array, cast, strided
 from importer.checkpoint.found import Dense, NotDense
 from importer.checkpoint.numpy_values import is_numpy, read_array
+from importer.checkpoint.packed import AS_STORED, Packing, rebuild_quantized, rebuild_sparse
 from importer.checkpoint.vocabulary import MAPPINGS
 from importer.containers.base import Resolver, StorageRecord
 from importer.dtypes import DType, Kind, dtype_of_torch
@@ -37,14 +38,18 @@ class TensorReader:
         resolve: what a persistent id means.
         where: the container, for errors.
         big_endian: whether elements in the storages are big-endian.
+        packing: how sparse and quantized tensors are read.
     """
 
-    __slots__ = ("big_endian", "resolve", "where")
+    __slots__ = ("big_endian", "packing", "resolve", "where")
 
-    def __init__(self, resolve: Resolver, where: Location, *, big_endian: bool = False) -> None:
+    def __init__(
+        self, resolve: Resolver, where: Location, *, big_endian: bool = False, packing: Packing = AS_STORED
+    ) -> None:
         self.resolve = resolve
         self.where = where
         self.big_endian = big_endian
+        self.packing = packing
 
     def read(self, call: Call) -> Dense | NotDense | None:
         """Return the tensor a call stands for, or None if it stands for something else.
@@ -92,6 +97,23 @@ class TensorReader:
         elif isinstance(storage, Call) and isinstance(storage.callable, Global):
             return NotDense("embedded", f"its storage is pickled within the pickle, by {shown(storage.callable)}")
         raise self.fault("its storage is none")
+
+    def part(self, value: object) -> Array:
+        """Return a dense tensor that another one is made of; sparse ones in sparse ones are not.
+
+        Raises:
+            TensorError: it is something else.
+        """
+        plain = TensorReader(self.resolve, self.where, big_endian=self.big_endian)
+        found = plain.read(value) if isinstance(value, Call) else None
+        if not isinstance(found, Dense):
+            raise self.fault("a part of it is no dense tensor")
+        return found.array
+
+    def storage_dtype(self, storage: object) -> DType | None:
+        """Return the element type a storage is declared with, None for an untyped one."""
+        record = self.record(storage)
+        return None if isinstance(record, NotDense) else record.dtype
 
     def view(
         self,
@@ -161,7 +183,7 @@ _SIZE = Global("torch", "Size")
 
 def _cast(found: Dense | NotDense, dtypes: list[DType]) -> Dense | NotDense:
     """Convert a tensor as its wrappers would, the innermost first."""
-    if isinstance(found, NotDense):
+    if isinstance(found, NotDense) or not dtypes:
         return found
     array = found.array
     for dtype in reversed(dtypes):
@@ -211,30 +233,6 @@ def _rebuild_meta(_reader: TensorReader, args: tuple[object, ...]) -> NotDense:
     )
 
 
-def _rebuild_quantized(_reader: TensorReader, args: tuple[object, ...]) -> NotDense:
-    match args:
-        case (_, _, size, _, (Global() as scheme, *_), *_):
-            return NotDense("quantized", f"shape {shown(size)}, integers with scales ({scheme.name})")
-        case _:
-            return NotDense("quantized", "integers with scales")
-
-
-def _rebuild_sparse(_reader: TensorReader, args: tuple[object, ...]) -> NotDense:
-    match args:
-        case (Call(args=(str() as layout,)), tuple() as parts) | (str() as layout, tuple() as parts):
-            kind = layout  # torch.serialization._get_layout("torch.sparse_csr")
-        case (Global(name=layout), tuple() as parts):
-            kind = layout
-        case _:
-            kind, parts = "sparse", ()
-    kind = kind.removeprefix("torch.")
-    sizes = parts[2:3] if kind == "sparse_coo" else parts[3:4]
-    size = sizes[0] if sizes else "unknown"
-    if isinstance(size, Call) and size.args:
-        size = size.args[0]
-    return NotDense(kind, f"shape {shown(size)}, given by indices and values instead of dense elements")
-
-
 def _rebuild_nested(_reader: TensorReader, _args: tuple[object, ...]) -> NotDense:
     return NotDense("nested", "rows of different lengths have no dense shape")
 
@@ -249,9 +247,9 @@ _REBUILDS: dict[tuple[str, str], _Rebuild] = {
     ("torch._utils", "_rebuild_tensor"): _rebuild_tensor,
     ("torch._utils", "_rebuild_tensor_v3"): _rebuild_tensor_v3,
     ("torch._utils", "_rebuild_meta_tensor_no_storage"): _rebuild_meta,
-    ("torch._utils", "_rebuild_qtensor"): _rebuild_quantized,
-    ("torch._utils", "_rebuild_sparse_tensor"): _rebuild_sparse,
-    ("torch._utils", "_rebuild_sparse_csr_tensor"): _rebuild_sparse,
+    ("torch._utils", "_rebuild_qtensor"): rebuild_quantized,
+    ("torch._utils", "_rebuild_sparse_tensor"): rebuild_sparse,
+    ("torch._utils", "_rebuild_sparse_csr_tensor"): rebuild_sparse,
     ("torch._utils", "_rebuild_nested_tensor"): _rebuild_nested,
     ("torch._utils", "_rebuild_wrapper_subclass"): _rebuild_wrapper,
     ("torch.nested._internal.nested_tensor", "_rebuild_njt"): _rebuild_nested,

@@ -15,6 +15,7 @@ from importer.checkpoint.found import Dense, NotDense
 from importer.checkpoint.model import Module, Tensor, Unsupported
 from importer.checkpoint.modules import ModuleReader, SavedModule
 from importer.checkpoint.numpy_values import is_numpy, read_array, read_scalar
+from importer.checkpoint.packed import AS_STORED, Packing
 from importer.checkpoint.structures import attributes, elements, is_mapping, is_sequence, items, key_text
 from importer.checkpoint.tensors import TensorReader
 from importer.containers.base import PickleContainer, StorageRecord
@@ -107,7 +108,9 @@ class _Frame:
     module_type: str | None = None
 
 
-def walk(container: PickleContainer, limits: Limits, findings: Findings, name: str = "") -> Branch:
+def walk(
+    container: PickleContainer, limits: Limits, findings: Findings, name: str = "", *, packing: Packing = AS_STORED
+) -> Branch:
     """Walk the tree of a container, add what is in it to `findings`, and return the tree's shape.
 
     Args:
@@ -115,11 +118,12 @@ def walk(container: PickleContainer, limits: Limits, findings: Findings, name: s
         limits: those on nesting, visits, names, values and single tensors apply.
         findings: grows.
         name: of the outermost value; empty unless several trees make one checkpoint.
+        packing: how sparse and quantized tensors are read.
 
     Raises:
         LimitError: a bound is passed.
     """
-    walker = _Walker(container, limits, findings)
+    walker = _Walker(container, limits, findings, packing)
     top = Branch("", "", "object")
     walker.run(_Frame("", iter([(name, container.tree.value)]), top, 0))
     return top.children[0] if top.children else top
@@ -128,11 +132,11 @@ def walk(container: PickleContainer, limits: Limits, findings: Findings, name: s
 class _Walker:
     """One walk: the frames from the top to the place at work, what is left of the bounds, and where findings go."""
 
-    def __init__(self, container: PickleContainer, limits: Limits, findings: Findings) -> None:
+    def __init__(self, container: PickleContainer, limits: Limits, findings: Findings, packing: Packing) -> None:
         self.limits = limits
         self.findings = findings
         self.where = Location(path=container.paths[0])
-        self.tensors = TensorReader(container.resolve, self.where, big_endian=container.big_endian)
+        self.tensors = TensorReader(container.resolve, self.where, big_endian=container.big_endian, packing=packing)
         self.modules = ModuleReader(container.resolve, container.script)
         self.resolve = container.resolve
         self.frames: list[_Frame] = []
@@ -209,6 +213,8 @@ class _Walker:
             return
         if type(found) is Dense:
             self.add_tensor(frame, name, found.array, found.identity)
+            for suffix, array in (found.beside or {}).items():
+                self.add_tensor(frame, f"{name}.{suffix}", array, None)
         elif type(found) is NotDense:
             self.findings.unsupported.append(Unsupported(name, found.kind, found.reason))
         elif isinstance(call.callable, Global) and is_numpy(call.callable):

@@ -73,3 +73,16 @@ def test_without_tensors_there_are_no_candidates() -> None:
 )
 def test_flat_names_show_a_root_only_beside_what_is_no_weights(names: list[str], roots: tuple[str, ...]) -> None:
     assert root_of_names(names) == roots
+
+
+@pytest.mark.parametrize(
+    ("names", "beside", "roots"),
+    [
+        (["model.a"], ["epoch"], ("model", "")),
+        (["model.a"], ["model.a._extra_state"], ("",)),
+        (["layer.a", "bias"], ["epoch"], ("",)),
+    ],
+    ids=["beside a value", "value of a layer", "tensors at the top"],
+)
+def test_flat_names_show_a_root_beside_values(names: list[str], beside: list[str], roots: tuple[str, ...]) -> None:
+    assert root_of_names(names, beside) == roots

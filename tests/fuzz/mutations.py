@@ -42,6 +42,9 @@ _EDGES = (
     (1 << 64) - 1,
 )
 _LONGEST_RUN = 4096
+_LARGEST = 2 << 20
+"""Bytes of one mutated file: repetitions of repetitions are left out."""
+
 _BLIND_SHARE = 0.2
 """Part of the changes that are to bytes, whatever the layout."""
 
@@ -52,7 +55,9 @@ def mutant(seed: int, number: int) -> Sample:
     sample = random.choice(random.choice(groups()))
     for _ in range(random.choice((1, 1, 1, 2, 4))):
         name = random.choice(sorted(sample.files))
-        sample = sample.with_file(name, _mutated(random, sample.files[name]))
+        changed = _mutated(random, sample.files[name])
+        if len(changed) <= _LARGEST:
+            sample = sample.with_file(name, changed)
     return sample
 
 
