@@ -25,7 +25,7 @@ def patterned(name: str, dtype: str, shape: Sequence[int], param_id: int | None 
 
 
 def counting(name: str, shape: Sequence[int], param_id: int | None = None) -> OutputTensor:
-    """Return the F32 tensor 0, 1, 2…"""
+    """Return 0, 1, 2 and so on as F32."""
     count = 1
     for size in shape:
         count *= size

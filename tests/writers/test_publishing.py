@@ -22,6 +22,10 @@ def publish(path: Path, *, overwrite: bool = False, then: Callable[[], None] = l
         then()
 
 
+def appear(path: Path) -> None:
+    path.write_bytes(b"theirs")
+
+
 def failing(error: BaseException) -> Callable[[], None]:
     def fail() -> None:
         raise error
@@ -68,7 +72,7 @@ class TestOnEveryFileSystem:
     def test_a_file_that_appears_meanwhile_is_kept(self, tmp_path: Path) -> None:
         path = tmp_path / "out"
         with pytest.raises(OutputExistsError):
-            publish(path, then=lambda: path.write_bytes(b"theirs") and None)
+            publish(path, then=lambda: appear(path))
         assert [(path.name, path.read_bytes()) for path in tmp_path.iterdir()] == [("out", b"theirs")]
 
     @pytest.mark.parametrize("overwrite", [True, False], ids=["overwriting", "new"])
@@ -93,7 +97,8 @@ class TestOnEveryFileSystem:
         path = tmp_path / "out"
         path.write_bytes(b"old")
         fail = failing(OSError(errno.EIO, "I/O error"))
-        monkeypatch.setattr(*((os, "fsync") if step == "fsync" else (Path, "replace")), lambda *_: fail())
+        owner = os if step == "fsync" else Path
+        monkeypatch.setattr(owner, step, lambda *_: fail())
         with pytest.raises(WriteError, match="I/O error"):
             publish(path, overwrite=True)
         assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]

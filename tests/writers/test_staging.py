@@ -12,7 +12,8 @@ import pytest
 from importer.arrays import contiguous
 from importer.dtypes import U8
 from importer.errors import OutputExistsError, SourceError
-from importer.writers import Destination, Format, OutputTensor, Written, write, writing
+from importer.writers import Destination, Format, OutputTensor, Written, write
+from importer.writers.staging import Staging
 from tests.builders.outputs import WHERE, patterned
 
 SIZE = 1000
@@ -203,18 +204,18 @@ def test_an_index_that_points_elsewhere_removes_nothing_there(run: Callable[...,
 def test_a_run_interrupted_while_publishing_is_finished_by_the_next(
     run: Callable[..., Written], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish = writing.Staging.publish
+    publish = Staging.publish
 
-    def fail_at_third(self: writing.Staging, path: Path, *, overwrite: bool) -> None:
+    def fail_at_third(self: Staging, path: Path, *, overwrite: bool) -> None:
         if "00003" in path.name:
             raise KeyboardInterrupt
         publish(self, path, overwrite=overwrite)
 
-    monkeypatch.setattr(writing.Staging, "publish", fail_at_third)
+    monkeypatch.setattr(Staging, "publish", fail_at_third)
     with pytest.raises(KeyboardInterrupt):
         run()
     assert not (tmp_path / "m.safetensors.index.json").exists()
-    monkeypatch.setattr(writing.Staging, "publish", publish)
+    monkeypatch.setattr(Staging, "publish", publish)
     assert run().kept == 4
     assert complete(tmp_path)
 
