@@ -1,0 +1,162 @@
+"""Which module of one block becomes which: first what names and shapes settle, then the rest in order, marked.
+
+A row is one module of a block together with its twins in every repetition of the block, so that all repetitions are
+decided alike. Not here: finding the blocks (`importer.suggest.aligning`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from importer.suggest.fitting import Fitter
+from importer.suggest.names import are_foreign, likeness, says_the_same
+from importer.suggest.skeleton import TargetUnit
+from importer.suggest.sources import SourceUnit
+
+__all__ = ["Pair", "SourceRow", "TargetRow", "assign"]
+
+_MARGIN = 0.1
+"""By how much a pair of names must be more alike than every rival pair."""
+_ORDER_WEIGHT = 0.25
+"""How much distance in order counts against likeness of names, where nothing better is left."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SourceRow:
+    """A module of the checkpoint in every repetition of its block; `path` is relative to the block."""
+
+    path: str
+    units: tuple[SourceUnit, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetRow:
+    """A module of the target in every repetition of its block; `path` is relative to the block."""
+
+    path: str
+    units: tuple[TargetUnit, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Two rows that belong together, the layers that fit, and what is not sure about it ("" if nothing)."""
+
+    source: SourceRow
+    target: TargetRow
+    kinds: tuple[str, ...]
+    doubt: str = ""
+
+
+def assign(sources: Sequence[SourceRow], targets: Sequence[TargetRow], fitter: Fitter) -> tuple[Pair, ...]:
+    """Pair the rows of one block; what fits nowhere stays unpaired."""
+    table = _Table(sources, targets, fitter)
+    while True:
+        for step in (table.by_name, table.by_elimination, table.by_parent):
+            if step():
+                break
+        else:
+            break
+    table.by_order()
+    return tuple(table.pairs)
+
+
+class _Table:
+    """The fitting pairs that are still open, and those decided."""
+
+    def __init__(self, sources: Sequence[SourceRow], targets: Sequence[TargetRow], fitter: Fitter) -> None:
+        self.pairs: list[Pair] = []
+        self._sources = {number: row for number, row in enumerate(sources)}
+        self._targets = {number: row for number, row in enumerate(targets)}
+        self._open: dict[int, dict[int, tuple[str, ...]]] = {}
+        self._likeness: dict[tuple[int, int], float] = {}
+        for t, target in self._targets.items():
+            fitting = {s: kinds for s, source in self._sources.items() if (kinds := _kinds(source, target, fitter))}
+            self._open[t] = fitting
+            self._likeness.update({(s, t): likeness(self._sources[s].path, target.path) for s in fitting})
+        self._is_complete = len(sources) == len(targets)
+        self._parents: set[tuple[str, str]] = set()
+
+    def by_name(self) -> bool:
+        """Decide the pairs whose names say the same, and no rival comes near."""
+        return self._decide(
+            (s, t, "")
+            for s, t in self._pairs()
+            if says_the_same(self._sources[s].path, self._targets[t].path) and self._leads(s, t)
+        )
+
+    def by_elimination(self) -> bool:
+        """Decide one pair where nothing else is left on either side."""
+        for s, t in self._pairs():
+            if len(self._open[t]) == 1 and len(self._rivals(s)) == 1:
+                foreign = not self._is_complete and are_foreign(self._sources[s].path, self._targets[t].path)
+                return self._decide([(s, t, "the name does not say so" if foreign else "")])
+        return False
+
+    def by_parent(self) -> bool:
+        """Decide the pairs that are the only ones between two parents of which other children are paired."""
+        for s, t in self._pairs():
+            parents = _parents(self._sources[s], self._targets[t])
+            if parents in self._parents and self._is_only_between(parents, s, t):
+                return self._decide([(s, t, "")])
+        return False
+
+    def by_order(self) -> None:
+        """Decide the rest by names and order, each with a mark."""
+        ranks = self._ranks()
+        scored = [(self._likeness[s, t] - _ORDER_WEIGHT * ranks[s, t], s, t) for s, t in self._pairs()]
+        alike = {(s, t): max(len(self._open[t]), len(self._rivals(s))) for s, t in self._pairs()}
+        for _, s, t in sorted(scored, key=lambda entry: (-entry[0], entry[2], entry[1])):
+            if t in self._open and s in self._open[t]:
+                self._decide([(s, t, f"1 of {alike[s, t]} of this shape")])
+
+    def _ranks(self) -> dict[tuple[int, int], float]:
+        """Return how far apart two rows stand in the order of their sides, from 0 to 1."""
+        sources = {s: n for n, s in enumerate(sorted({s for s, _ in self._pairs()}))}
+        targets = {t: n for n, t in enumerate(sorted({t for _, t in self._pairs()}))}
+        longest = max(len(sources), len(targets), 1)
+        return {(s, t): abs(sources[s] - targets[t]) / longest for s, t in self._pairs()}
+
+    def _pairs(self) -> list[tuple[int, int]]:
+        return [(s, t) for t, fitting in self._open.items() for s in fitting]
+
+    def _rivals(self, s: int) -> list[int]:
+        return [t for t, fitting in self._open.items() if s in fitting]
+
+    def _leads(self, s: int, t: int) -> bool:
+        """Whether the names are more alike than those of every other pair with either side."""
+        least = self._likeness[s, t] - _MARGIN
+        return all(self._likeness[other, t] < least for other in self._open[t] if other != s) and all(
+            self._likeness[s, other] < least for other in self._rivals(s) if other != t
+        )
+
+    def _is_only_between(self, parents: tuple[str, str], s: int, t: int) -> bool:
+        inside = [pair for pair in self._pairs() if _parents(self._sources[pair[0]], self._targets[pair[1]]) == parents]
+        own = [pair for pair in inside if s == pair[0] or t == pair[1]]
+        return own == [(s, t)]
+
+    def _decide(self, found: Iterator[tuple[int, int, str]] | Sequence[tuple[int, int, str]]) -> bool:
+        decided = list(found)
+        for s, t, doubt in decided:
+            source, target = self._sources[s], self._targets[t]
+            self.pairs.append(Pair(source, target, self._open[t][s], doubt))
+            self._parents.add(_parents(source, target))
+            del self._open[t]
+            for fitting in self._open.values():
+                fitting.pop(s, None)
+        return bool(decided)
+
+
+def _kinds(source: SourceRow, target: TargetRow, fitter: Fitter) -> tuple[str, ...]:
+    """Return the layers that fit in every repetition, the likeliest first."""
+    kinds: tuple[str, ...] | None = None
+    for one, other in zip(source.units, target.units, strict=True):
+        fitting = [reading.kind for reading in fitter.readings(one, other)]
+        kinds = tuple(kind for kind in fitting if kinds is None or kind in kinds)
+        if not kinds:
+            return ()
+    return kinds or ()
+
+
+def _parents(source: SourceRow, target: TargetRow) -> tuple[str, str]:
+    return source.path.rpartition(".")[0], target.path.rpartition(".")[0]

@@ -1,0 +1,124 @@
+"""What a comparison of both sides found: what moves where, is split or taken twice, what is dropped, what is left open.
+
+Not here: how it is found (`aligning`, `leftovers`), and how it is written down (`recipe_text`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from importer.suggest.skeleton import Reading, Shape, TargetUnit
+
+__all__ = ["Drop", "Findings", "Mark", "Move", "Split", "Tie"]
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Something a person has to check.
+
+    Attributes:
+        text: what, as the comment in the draft says it.
+        names: full names of the target's parameters it is about.
+    """
+
+    text: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """A module (or, where `is_tensor`, a single tensor) of the checkpoint that becomes one of the target."""
+
+    source: str
+    target: str
+    is_tensor: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A fused matrix, and its bias if it has one, that becomes several layers.
+
+    Attributes:
+        source: module path in the checkpoint.
+        targets: module paths in the target, in the order of the parts.
+        sizes: outputs of each part.
+        is_in_out: whether the matrix is stored `[in, out]`.
+        doubt: what to check.
+    """
+
+    source: str
+    targets: tuple[str, ...]
+    sizes: tuple[int, ...]
+    is_in_out: bool
+    doubt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tie:
+    """A parameter of the target that is taken from another one, torch's leaf names; only where the source lacks it."""
+
+    name: str
+    other: str
+    doubt: str
+
+
+@dataclass(frozen=True, slots=True)
+class Drop:
+    """Tensors of the checkpoint that the target has no place for."""
+
+    names: tuple[str, ...]
+    reason: str
+    is_sure: bool
+
+
+@dataclass(slots=True)
+class Findings:
+    """Everything a draft is written from; filled stage by stage.
+
+    Attributes:
+        units: the target's modules.
+        layers: module path → the layer it is taken for.
+        doubts: module path → what to check about where it comes from and what it is.
+        moves, splits, ties, drops: see their classes.
+        undecided: parameters of the target that nothing was found for, with their shapes.
+    """
+
+    units: tuple[TargetUnit, ...]
+    layers: dict[str, Reading] = field(default_factory=dict)
+    doubts: dict[str, list[str]] = field(default_factory=dict)
+    moves: list[Move] = field(default_factory=list)
+    splits: list[Split] = field(default_factory=list)
+    ties: list[Tie] = field(default_factory=list)
+    drops: list[Drop] = field(default_factory=list)
+    undecided: dict[str, Shape] = field(default_factory=dict)
+
+    def doubt(self, path: str, text: str) -> None:
+        """Note something to check about a module of the target."""
+        self.doubts.setdefault(path, []).append(text)
+
+    def marks(self) -> tuple[Mark, ...]:
+        """Return everything to check, each text once with all the parameters it is about."""
+        names: dict[str, list[str]] = {}
+        for text, paths in self._doubts():
+            names.setdefault(text, []).extend(
+                name for unit in self.units for name in unit.names() if any(_is_at(name, path) for path in paths)
+            )
+        return tuple(Mark(text, tuple(dict.fromkeys(found))) for text, found in names.items())
+
+    def _doubts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for path, doubts in self.doubts.items():
+            for doubt in doubts:
+                yield doubt, (path,)
+        for split in self.splits:
+            yield split.doubt, split.targets
+        for tie in self.ties:
+            yield tie.doubt, (tie.name,)
+        for drop in self.drops:
+            if not drop.is_sure:
+                yield drop.reason, ()
+
+
+def _is_at(name: str, path: str) -> bool:
+    """Whether a parameter is at a path or below it."""
+    return name == path or name.startswith(f"{path}.")

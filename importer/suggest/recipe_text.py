@@ -1,0 +1,133 @@
+"""Findings written down as a recipe: sections in the order they apply, every doubt in a comment beside its line.
+
+Not here: the findings (`importer.suggest.drafting`), the rules' form (`renaming`), the template's (`template_text`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+from importer.suggest.findings import Drop, Findings, Move, Split
+from importer.suggest.renaming import rename_rules
+from importer.suggest.template_text import Line, target_lines
+
+__all__ = ["recipe_text"]
+
+_NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
+
+
+def recipe_text(findings: Findings, *, name: str, about: str, names: Sequence[str], dtype: str) -> str:
+    """Return the YAML text of the recipe.
+
+    Args:
+        findings: what was found.
+        name: the recipe's name.
+        about: one line saying what it is for.
+        names: every tensor name of the checkpoint.
+        dtype: the `dtype` line's value.
+    """
+    dropped = {dropped for drop in findings.drops for dropped in drop.names}
+    kept = [one for one in names if one not in dropped]
+    moves = [*findings.moves, *(Move(split.source, _fused_path(split), is_tensor=False) for split in findings.splits)]
+    sections = (
+        ("drop", _drop_lines(findings.drops, kept)),
+        ("rename", (Line(f"- [{_quoted(r.pattern)}, {_quoted(r.replacement)}]") for r in rename_rules(moves, kept))),
+        ("alias", (Line(f"{tie.name}: {tie.other}", f"check: {tie.doubt}") for tie in findings.ties)),
+        ("stored_as", _stored_lines(findings.splits)),
+        ("tensors", _split_lines(findings.splits)),
+        ("target", _target_lines(findings)),
+    )
+    lines = [*_head(findings, name, about)]
+    for section, body in sections:
+        found = [str(line.indented()) for line in body]
+        if found:
+            lines += [f"{section}:", *found]
+    return "\n".join([*lines, f"dtype: {dtype}"]) + "\n"
+
+
+def _head(findings: Findings, name: str, about: str) -> Iterator[str]:
+    yield f"# A draft: {len(findings.marks())} things to check, each marked `check:`; {len(findings.undecided)} undecided."
+    yield from ("recipe: 1", f"name: {name}", f"about: {_quoted(about)}")
+
+
+def _drop_lines(drops: Iterable[Drop], kept: Sequence[str]) -> Iterator[Line]:
+    """Yield one pattern for the tensors of one module in every layer."""
+    lines: dict[str, str] = {}
+    for drop in drops:
+        leaves: dict[str, list[str]] = {}
+        for dropped in drop.names:
+            path, _, leaf = dropped.rpartition(".")
+            leaves.setdefault(path, []).append(leaf)
+        for path, ends in leaves.items():
+            inner = "|".join(map(re.escape, ends))
+            end = f"({inner})$" if len(ends) > 1 else f"{inner}$"
+            lines[_open_pattern(path, end, kept)] = drop.reason if drop.is_sure else f"check: {drop.reason}"
+    yield from (Line(f"- {_quoted(pattern)}", comment) for pattern, comment in lines.items())
+
+
+def _open_pattern(path: str, end: str, kept: Sequence[str]) -> str:
+    """Return a pattern for a path in every layer, or for this path alone where it would touch a name that is kept."""
+    prefix = f"^{re.escape(path)}\\." if path else "^"
+    general = (
+        "^" + r"\.".join(r"\d+" if s.isdecimal() else re.escape(s) for s in path.split(".")) + r"\." if path else "^"
+    )
+    found = re.compile(general + end)
+    return (prefix if any(found.search(name) for name in kept) else general) + end
+
+
+def _stored_lines(splits: Iterable[Split]) -> Iterator[Line]:
+    """Yield the paths of fused matrices that lie `[in, out]`."""
+    patterns = dict.fromkeys(f"^{_general(_fused_path(split))}$" for split in splits if split.is_in_out)
+    if patterns:
+        yield Line(f"Conv1D: {_quoted('|'.join(patterns))}", "[in, out] in the file: seen as [out, in] from here on")
+
+
+def _split_lines(splits: Sequence[Split]) -> Iterator[Line]:
+    """Yield a step for each kind of fused matrix; one and the same in all layers is one step."""
+    steps: dict[tuple[str, str, str], str] = {}
+    for split in splits:
+        path = _fused_path(split)
+        leaf = len(_NUMBER.findall(path)) + 1
+        into = ", ".join(_quoted(f"{_numbered(target)}.${leaf}") for target in split.targets)
+        sizes = str(len(split.sizes)) if len(set(split.sizes)) == 1 else str(list(split.sizes))
+        steps[_general(path, "(", ")") + r"\.(weight|bias)$", sizes, into] = split.doubt
+    for (pattern, sizes, into), doubt in steps.items():
+        yield Line(f"- match: {_quoted('^' + pattern)}")
+        yield Line(f"  split: {sizes}", f"check: {doubt}")
+        yield Line(f"  into: [{into}]")
+
+
+def _fused_path(split: Split) -> str:
+    """Return where a fused module goes before it is split: beside its parts, under its own last word."""
+    parent, last = split.targets[0].rpartition(".")[0], split.source.rpartition(".")[2]
+    path = f"{parent}.{last}" if parent else last
+    return f"{path}_fused" if path in split.targets else path
+
+
+def _general(path: str, before: str = "", after: str = "") -> str:
+    return r"\.".join(rf"{before}\d+{after}" if s.isdecimal() else re.escape(s) for s in path.split("."))
+
+
+def _numbered(path: str) -> str:
+    """Return a path with its numbers as captures in order."""
+    count = iter(range(1, path.count(".") + 2))
+    return ".".join(f"${next(count)}" if segment.isdecimal() else segment for segment in path.split("."))
+
+
+def _target_lines(findings: Findings) -> Iterator[Line]:
+    yield from target_lines(
+        (unit.path, findings.layers.get(unit.path, unit.readings[0]).text(), _comment(findings, unit.path))
+        for unit in findings.units
+    )
+
+
+def _comment(findings: Findings, path: str) -> str:
+    doubts = findings.doubts.get(path, [])
+    checks = [_NUMBER.sub("N", doubt) for doubt in doubts if not doubt.startswith("undecided")]
+    undecided = [doubt for doubt in doubts if doubt.startswith("undecided")]
+    return "; ".join([*([f"check: {'; '.join(checks)}"] if checks else []), *undecided])
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
