@@ -1,4 +1,4 @@
-"""The real files of the shared fixtures, where they are at hand: pickled and safetensors files of a family alike."""
+"""Real checkpoint files of the families: pickled and safetensors files alike, each through the recipe that is found for it."""
 
 from __future__ import annotations
 
@@ -10,18 +10,16 @@ import pytest
 from importer.checkpoint import open_checkpoint
 from importer.conversion import convert
 from tests.families.variants import RECIPES
+from tests.shared import FAMILIES
 
-SHARED = Path(__file__).resolve().parents[3] / "shared" / "families"
 FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "tiny.pt", "consolidated.00.pth")
 CHECKPOINTS = [
     path
     for name in RECIPES
     for file in FILES
-    if not name.startswith("torch_") and (path := SHARED / name / file).exists()
+    if not name.startswith("torch_") and (path := FAMILIES / name / file).exists()
 ]
 PAIRS = [path.parent for path in CHECKPOINTS if path.name == "pytorch_model.bin" and path.with_name(FILES[0]).exists()]
-
-pytestmark = pytest.mark.skipif(not SHARED.is_dir(), reason="the shared fixtures are not at hand")
 
 
 @pytest.mark.parametrize("path", CHECKPOINTS, ids=lambda path: f"{path.parent.name}-{path.suffix[1:]}")
