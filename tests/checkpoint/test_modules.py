@@ -57,6 +57,20 @@ def test_ordered_dicts_of_old_releases_are_read() -> None:
     assert [name for name, _ in (*found.tensors, *found.children)] == ["weight", "0"]
 
 
+def test_a_compiled_module_holds_the_original_one_as_its_state_dict_says() -> None:
+    inner = module(parameters={"weight": WEIGHT})
+    found = saved(call("torch._dynamo.eval_frame.OptimizedModule", inner, call("torch._dynamo.eval_frame.Context")))
+    assert found.children == (("_orig_mod", inner),)
+    assert found.tensors == ()
+
+
+def test_a_traced_module_has_its_attributes_among_its_arguments() -> None:
+    body = {"_parameters": {"weight": WEIGHT}, "_buffers": {}, "_modules": {}, "training": False}
+    found = saved(call("torch.fx.graph_module.reduce_graph_module", body, "import torch"))
+    assert [name for name, _ in found.tensors] == ["weight"]
+    assert found.attributes == {"training": False}
+
+
 @pytest.mark.parametrize(
     ("node", "name"),
     [
