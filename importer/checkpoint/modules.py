@@ -55,12 +55,14 @@ class ModuleReader:
 
     def read(self, call: Call) -> SavedModule | None:
         """Return the module a call stands for, or None for any other object."""
-        state = attributes(call)
+        state: Mapping[object, object]
         match call.callable, call.args:
             case Global("torch._dynamo.eval_frame", "OptimizedModule"), (inner, *_):
                 return SavedModule(self.class_name(call), (), (("_orig_mod", inner),), {})
             case Global("torch.fx.graph_module"), (dict() as body, *_):
                 state = body  # the attributes are an argument, beside the code to rebuild the class from
+            case _:
+                state = attributes(call)
         if "_modules" in state and "_parameters" in state:
             return self._eager(call, state)
         script = self._script.get(str(call.callable)) if self._script else None
