@@ -117,7 +117,7 @@ class TableContainer:
     """Files that say themselves which array has which name.
 
     Attributes:
-        kind: safetensors, burnpack, distributed, or torchscript for archives before torch 1.3.
+        kind: safetensors, burnpack, distributed, exported, or torchscript for archives before torch 1.3.
         paths: the files, the one given first.
         arrays: in file order.
         opaque: entries without a dense array.

@@ -5,6 +5,7 @@
     <root>/byteorder         "little" or "big"; absent before torch 2.1
     <root>/constants.pkl     in TorchScript archives only; their code is read by `torchscript`
     <root>/model.json        instead of data.pkl in TorchScript archives before torch 1.3, read by `torchscript_json`
+    <root>/archive_format    in exported programs, read by `exported_program`
 
 Not here: the archive itself (`zip_archive`), and what the tree means (`importer.checkpoint`).
 """
@@ -12,13 +13,14 @@ Not here: the archive itself (`zip_archive`), and what the tree means (`importer
 from __future__ import annotations
 
 from importer.containers.base import PickleContainer, Resolved, StorageRecord, TableContainer
+from importer.containers.exported_program import read_exported
 from importer.containers.storage_ids import check_length, parse_storage_id
 from importer.containers.torchscript import read_script_classes
 from importer.containers.torchscript_json import read_json_archive
 from importer.containers.zip_archive import ZipArchive
 from importer.errors import CorruptContainerError, Location, MissingFileError, UnknownContainerError, shown
 from importer.limits import Limits
-from importer.storages import SourceFile
+from importer.storages import FileRange, SourceFile
 from importer.unpickling import Global, PersistentId, unpickle
 
 __all__ = ["TorchArchive", "find_root", "open_zip"]
@@ -35,12 +37,17 @@ def open_zip(file: SourceFile, limits: Limits) -> PickleContainer | TableContain
     """
     archive = ZipArchive(file, limits)
     root = find_root(archive, "data.pkl")
-    if root is None:
-        json_root = find_root(archive, "model.json")
-        if json_root is None or f"{json_root}version" not in archive.entries:
-            raise _foreign_archive(archive)
-        return read_json_archive(archive, json_root, limits)
-    return TorchArchive(archive, root).open(limits)
+    if root is not None:
+        return TorchArchive(archive, root).open(limits)
+    root = find_root(archive, "archive_format")
+    if root is not None and archive.read(f"{root}archive_format", "max_text_record_bytes").strip() == b"pt2":
+        return read_exported(archive, root, big_endian=_is_big_endian(archive, root))
+    if "serialized_state_dict.pt" in archive.entries:
+        return _open_inner(archive, "serialized_state_dict.pt", limits)
+    root = find_root(archive, "model.json")
+    if root is not None and f"{root}version" in archive.entries:
+        return read_json_archive(archive, root, limits)
+    raise _foreign_archive(archive)
 
 
 class TorchArchive:
@@ -61,17 +68,19 @@ class TorchArchive:
         data = self._archive.read(f"{self._root}data.pkl", "max_pickle_bytes")
         tree = unpickle(data, where=self._where, limits=limits)
         scripted = f"{self._root}constants.pkl" in names
-        notes: tuple[str, ...] = ()
+        notes: list[str] = []
         if self._archive.archive_start:
-            notes = (f"{self._archive.archive_start} bytes before the archive are ignored",)
+            notes.append(f"{self._archive.archive_start} bytes before the archive are ignored")
+        if scripted and not tree.persistent_ids and any(name.startswith(f"{self._root}constants/") for name in names):
+            notes.append("the model was frozen: its weights are constants of the code and have no names")
         return PickleContainer(
             kind="torchscript" if scripted else "zip",
             paths=(self._archive.file.path,),
             tree=tree,
             resolve=self.resolve,
-            big_endian=self._is_big_endian(),
+            big_endian=_is_big_endian(self._archive, self._root),
             script=read_script_classes(self._archive, self._root, tree.globals) if scripted else None,
-            notes=notes,
+            notes=tuple(notes),
         )
 
     def resolve(self, pid: PersistentId) -> Resolved:
@@ -104,18 +113,34 @@ class TorchArchive:
             how="The file is incomplete: download or copy it again.",
         )
 
-    def _is_big_endian(self) -> bool:
-        name = f"{self._root}byteorder"
-        if name not in self._archive.entries:
-            return False
-        order = self._archive.read(name, "max_text_record_bytes").strip()
-        if order not in {b"little", b"big"}:
-            raise CorruptContainerError(
-                f"record {shown(name)} holds {shown(order)} instead of 'little' or 'big'",
-                where=Location(path=self._archive.file.path, record=name),
-                how="Download or copy the file again.",
-            )
-        return order == b"big"
+
+def _is_big_endian(archive: ZipArchive, root: str) -> bool:
+    name = f"{root}byteorder"
+    if name not in archive.entries:
+        return False
+    order = archive.read(name, "max_text_record_bytes").strip()
+    if order not in {b"little", b"big"}:
+        raise CorruptContainerError(
+            f"record {shown(name)} holds {shown(order)} instead of 'little' or 'big'",
+            where=Location(path=archive.file.path, record=name),
+            how="Download or copy the file again.",
+        )
+    return order == b"big"
+
+
+def _open_inner(archive: ZipArchive, name: str, limits: Limits) -> PickleContainer:
+    """Open a checkpoint that is a record of another archive, in place."""
+    storage = archive.storage(name)
+    if isinstance(storage, FileRange):
+        inner = ZipArchive(archive.file, limits, start=storage.offset, end=storage.offset + storage.nbytes)
+        root = find_root(inner, "data.pkl")
+        if root is not None:
+            return TorchArchive(inner, root).open(limits)
+    raise UnknownContainerError(
+        f"record {shown(name)} is no checkpoint that can be read in place",
+        where=Location(path=archive.file.path, record=name),
+        how="Unpack the archive and pass that file.",
+    )
 
 
 def find_root(archive: ZipArchive, record: str) -> str | None:

@@ -10,14 +10,15 @@ caffe2.proto's `TensorProto.DataType`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from importer.arrays import Array, strided
 from importer.containers.base import TableContainer
 from importer.containers.files import parse_json_object
+from importer.containers.json_fields import JsonFields, Message
 from importer.containers.zip_archive import ZipArchive
 from importer.dtypes import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, DType
-from importer.errors import CorruptContainerError, LimitError, Location, MissingFileError, UnsupportedError, shown
+from importer.errors import LimitError, Location, MissingFileError, UnsupportedError, shown
 from importer.limits import Limits
 
 __all__ = ["read_json_archive"]
@@ -26,10 +27,6 @@ _TYPES: Mapping[str, DType] = {
     "FLOAT": F32, "INT32": I32, "BYTE": U8, "BOOL": BOOL, "UINT8": U8, "INT8": I8, "UINT16": U16, "INT16": I16,
     "INT64": I64, "FLOAT16": F16, "DOUBLE": F64,
 }  # fmt: skip
-
-_Object = Mapping[str, object]
-
-_DIGITS_64 = len(str(-(1 << 63)))
 
 
 def read_json_archive(archive: ZipArchive, root: str, limits: Limits) -> TableContainer:
@@ -55,20 +52,20 @@ def read_json_archive(archive: ZipArchive, root: str, limits: Limits) -> TableCo
     return TableContainer(kind="torchscript", paths=(archive.file.path,), arrays=named)
 
 
-class _Reader:
-    """Typed access to the description, with one wording for everything that does not hold together."""
+class _Reader(JsonFields):
+    """The description, and the records it points to."""
 
-    __slots__ = ("_archive", "_limits", "_root", "_where")
+    __slots__ = ("_archive", "_limits", "_root")
 
     def __init__(self, archive: ZipArchive, root: str, where: Location, limits: Limits) -> None:
+        super().__init__(where)
         self._archive = archive
         self._root = root
-        self._where = where
         self._limits = limits
 
-    def parameters(self, module: _Object) -> Iterator[tuple[str, int]]:
+    def parameters(self, module: Message) -> Iterator[tuple[str, int]]:
         """Yield full name and tensor number of every parameter and buffer, without recursion."""
-        pending: list[tuple[str, int, _Object]] = [("", 0, module)]
+        pending: list[tuple[str, int, Message]] = [("", 0, module)]
         while pending:
             prefix, depth, module = pending.pop()
             if depth > self._limits.max_nesting:
@@ -77,7 +74,7 @@ class _Reader:
                     limit="max_nesting",
                     allowed=self._limits.max_nesting,
                     actual=depth,
-                    where=self._where,
+                    where=self.where,
                     how="Do not trust this file.",
                 )
             own = sorted(self.messages(module, "parameters"), key=lambda entry: bool(entry.get("isBuffer")))
@@ -86,70 +83,23 @@ class _Reader:
             children = reversed(self.messages(module, "submodules"))
             pending += [(f"{prefix}{self.text(child, 'name')}.", depth + 1, child) for child in children]
 
-    def array(self, tensor: _Object) -> Array:
+    def array(self, tensor: Message) -> Array:
         """Return one tensor of the table as a view of its record."""
         kind = tensor.get("dataType")
         dtype = _TYPES.get(str(kind))
         if dtype is None or tensor.get("isQuantized"):
             raise UnsupportedError(
                 f"a tensor of type {shown(kind)} cannot be read",
-                where=self._where,
+                where=self.where,
                 how="Save it again as plain floats.",
             )
         record = self._root + self.text(self.message(tensor, "data"), "key")
         if record not in self._archive.entries:
             raise MissingFileError(
                 f"record {shown(record)} does not exist in the archive",
-                where=self._where,
+                where=self.where,
                 how="The file is incomplete: download or copy it again.",
             )
         storage = self._archive.storage(record)
         shape, strides = self.numbers(tensor, "dims"), self.numbers(tensor, "strides")
         return strided(storage, dtype, shape, strides, self.number(tensor, "offset"))
-
-    def message(self, parent: _Object, key: str) -> _Object:
-        """Return an object in a field; an absent one is empty."""
-        value = parent.get(key, {})
-        if not isinstance(value, dict):
-            raise self.corrupt(f"{shown(key)} is no object")
-        return value
-
-    def messages(self, parent: _Object, key: str) -> Sequence[_Object]:
-        """Return the objects of a repeated field; an absent one is empty."""
-        value = parent.get(key, [])
-        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-            raise self.corrupt(f"{shown(key)} is no list of objects")
-        return value
-
-    def text(self, parent: _Object, key: str) -> str:
-        """Return a text field."""
-        value = parent.get(key, "")
-        if not isinstance(value, str):
-            raise self.corrupt(f"{shown(key)} is no text")
-        return value
-
-    def number(self, parent: _Object, key: str) -> int:
-        """Return a number field; 0 where it is absent."""
-        return self._number(parent.get(key, 0), key)
-
-    def numbers(self, parent: _Object, key: str) -> tuple[int, ...]:
-        """Return the numbers of a repeated field; an absent one is empty."""
-        value = parent.get(key, [])
-        if not isinstance(value, list):
-            raise self.corrupt(f"{shown(key)} is no list of numbers")
-        return tuple(self._number(item, key) for item in value)
-
-    def corrupt(self, what: str) -> CorruptContainerError:
-        """Return the error for a description that does not hold together."""
-        return CorruptContainerError(
-            f"the description of the model is damaged: {what}",
-            where=self._where,
-            how="Download or copy the file again.",
-        )
-
-    def _number(self, value: object, key: str) -> int:
-        if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= _DIGITS_64:
-            return int(value)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return value
-        raise self.corrupt(f"{shown(key)} is no number")

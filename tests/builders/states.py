@@ -140,3 +140,9 @@ MODEL: dict[str, View] = {
 def storages(views: Mapping[str, View]) -> list[Stored]:
     """Return the storages of a model, each once, in order."""
     return list({view.stored.key: view.stored for view in views.values()}.values())
+
+
+def swapped(stored: Stored) -> bytes:
+    """Return the bytes of a storage with every element in the other byte order."""
+    step = stored.itemsize
+    return b"".join(stored.data[at : at + step][::-1] for at in range(0, len(stored.data), step))

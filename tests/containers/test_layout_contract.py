@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,7 @@ import pytest
 
 from importer.checkpoint import open_checkpoint
 from tests.builders.distributed import Chunk, Writer
-from tests.builders.states import COUNTS, MODEL, WEIGHT, Stored, View
+from tests.builders.states import COUNTS, MODEL, WEIGHT, swapped
 from tests.builders.streams import build_tar, legacy_stream, tar_members
 from tests.builders.tables import burnpack, burnpack_entry, safetensors, safetensors_entry
 from tests.builders.zips import DEFLATED, Entry, build_zip, torch_entries, torch_zip
@@ -36,19 +37,9 @@ def single(data: bytes) -> Callable[[Path], Path]:
 
 def big_endian() -> bytes:
     """Return the ZIP layout as a big-endian machine writes it since torch 2.1."""
-    swapped = {
-        stored.key: Stored(stored.key, stored.storage_class, stored.itemsize, swap(stored))
-        for stored in (WEIGHT, COUNTS)
-    }
-    views = {
-        name: View(swapped[view.stored.key], view.shape, view.strides, view.offset) for name, view in MODEL.items()
-    }
+    stored = {item.key: dataclasses.replace(item, data=swapped(item)) for item in (WEIGHT, COUNTS)}
+    views = {name: dataclasses.replace(view, stored=stored[view.stored.key]) for name, view in MODEL.items()}
     return build_zip([*torch_entries(views), Entry("archive/byteorder", b"big")])
-
-
-def swap(stored: Stored) -> bytes:
-    step = stored.itemsize
-    return b"".join(stored.data[at : at + step][::-1] for at in range(0, len(stored.data), step))
 
 
 def safetensors_file() -> bytes:

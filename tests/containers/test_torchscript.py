@@ -93,6 +93,16 @@ def test_a_class_without_code_record_is_left_out(save: Save) -> None:
     assert pickle_container(open_container(save(data))).script == {}
 
 
+def test_a_frozen_model_is_noted(save: Save) -> None:
+    entries = [
+        Entry("m/data.pkl", pickled(built(glob("__torch__", "Net"), table({"training": boolean(value=False)})))),
+        Entry("m/constants/0", WEIGHT.data),
+        Entry("m/constants.pkl", b"\x80\x02)."),
+    ]
+    notes = pickle_container(open_container(save(build_zip(entries)))).notes
+    assert notes == ("the model was frozen: its weights are constants of the code and have no names",)
+
+
 def test_an_ordinary_archive_has_no_classes(save: Save) -> None:
     body = pickled(tensor(MODEL["fc.weight"]))
     data = build_zip([Entry("m/data.pkl", body), Entry("m/data/0", WEIGHT.data)])
