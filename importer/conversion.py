@@ -58,6 +58,8 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
     overwrite: bool = False,
     allow_missing: bool = False,
     strict: bool = False,
+    sparse: str = "report",
+    quantized: str = "report",
     limits: Limits = DEFAULT_LIMITS,
 ) -> ApplyResult:
     """Convert a checkpoint for Burn and say what happened to every tensor.
@@ -78,6 +80,8 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
         overwrite: replace an existing output.
         allow_missing: let a conversion stand that lacks tensors of the target.
         strict: refuse a conversion that leaves tensors unused.
+        sparse: `report` or `dense`, as for `open_checkpoint`.
+        quantized: `report`, `integers` or `dequantize`, as for `open_checkpoint`.
         limits: bounds on the source.
 
     Returns:
@@ -92,7 +96,7 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
     """
     started = time.monotonic()
     form = _format_of(output)
-    checkpoint = open_checkpoint(source, root=root, limits=limits)
+    checkpoint = open_checkpoint(source, root=root, sparse=sparse, quantized=quantized, limits=limits)
     chosen = _choose(recipe, checkpoint)
     if root is None and chosen.recipe is not None:
         checkpoint = _entered(checkpoint, chosen.recipe)

@@ -1,14 +1,18 @@
 """Every bound on untrusted input, in one frozen value, each with its reason.
 
 Not here: the checks themselves. Each part raises `importer.errors.LimitError` with the field's name, so that the
-message, this list and the option to change it all agree.
+message, this list and the option to change it (`--limit NAME=VALUE`) all agree.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from difflib import get_close_matches
 
-__all__ = ["DEFAULT_LIMITS", "Limits"]
+from importer.errors import UsageError, shown
+
+__all__ = ["DEFAULT_LIMITS", "Limits", "adjusted"]
 
 _MIB = 1 << 20
 _GIB = 1 << 30
@@ -111,3 +115,18 @@ class Limits:
 
 DEFAULT_LIMITS = Limits()
 """The bounds used where no others are given."""
+
+
+def adjusted(changes: Mapping[str, float]) -> Limits:
+    """Return the default bounds with some of them changed.
+
+    Raises:
+        UsageError: there is no bound of that name.
+    """
+    known = [field.name for field in fields(Limits)]
+    for name in changes:
+        if name not in known:
+            near = get_close_matches(name, known, n=1) or known
+            raise UsageError(f"there is no limit called {shown(name)}", how=f"Did you mean {near[0]}?")
+    whole = {name: value if name == "regex_timeout_seconds" else int(value) for name, value in changes.items()}
+    return replace(DEFAULT_LIMITS, **whole)  # type: ignore[arg-type] # the names are checked just above

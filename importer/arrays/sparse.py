@@ -93,7 +93,7 @@ def _dense(values: Array, shape: Sequence[int], where: Location, fill: Callable[
 
         made = np.zeros(tuple(shape), values.dtype.numpy())
         fill(made)
-        return memoryview(made.reshape(-1).view(np.uint8))
+        return made.reshape(-1).view(np.uint8).data
 
     return contiguous(Deferred(math.prod(shape) * values.dtype.itemsize, where, produce), values.dtype, shape)
 
@@ -103,7 +103,7 @@ def _fill_coordinates(indices: Array, values: Array, where: Location, made: np.n
 
     from importer.arrays.evaluation import to_numpy
 
-    places = to_numpy(indices)
+    places = to_numpy(indices).astype(np.int64)
     _check_range(places, made.shape[: len(places)], where)
     np.add.at(made, tuple(places), to_numpy(values))
 
@@ -113,7 +113,8 @@ def _fill_compressed(parts: Compressed, block: tuple[int, int], where: Location,
 
     from importer.arrays.evaluation import to_numpy
 
-    bounds, others, values = map(to_numpy, (parts.bounds, parts.others, parts.values))
+    bounds, others = (to_numpy(indices).astype(np.int64) for indices in (parts.bounds, parts.others))
+    values = to_numpy(parts.values)
     batch = bounds.shape[:-1]
     rows, columns, *dense = made.shape[len(batch) :]
     blocks = (rows // block[0], block[0], columns // block[1], block[1])

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Sequence
 
 from importer.cli.arguments import Arguments, parse
-from importer.errors import ImporterError, printable
+from importer.errors import ImporterError, LimitError, printable
 
 __all__ = ["main"]
 
@@ -50,6 +50,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _tell(error: ImporterError) -> int:
     """Print the error, escaped line by line, and return its exit code."""
     first, *rest = str(error).splitlines()
+    if isinstance(error, LimitError):
+        rest.append(f"--limit {error.limit}=VALUE changes the bound.")
     print(f"importer: {printable(first)}", *map(printable, rest), sep="\n", file=sys.stderr)
     return error.exit_code
 

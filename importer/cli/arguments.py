@@ -41,6 +41,9 @@ class Arguments(argparse.Namespace):
     all: bool
     json: bool
     sha256: bool
+    sparse: str
+    quantized: str
+    limit: list[tuple[str, float]]
     name: str
     action: str
 
@@ -97,6 +100,7 @@ def _add_inspect(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a tree")
     parser.add_argument("--sha256", action="store_true", help="add the SHA-256 of every tensor's elements (reads them)")
     parser.add_argument("--all", action="store_true", help="list every layer instead of folding repeated ones")
+    _add_reading_options(parser)
     parser.set_defaults(run=_run_inspect)
 
 
@@ -106,6 +110,23 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
         metavar="SRC",
         help="a .pt, .pth, .bin, .ckpt, .safetensors or .bpk file, an *.index.json, or a folder with one of these",
     )
+
+
+def _add_reading_options(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("reading")
+    group.add_argument(
+        "--sparse", default="report", choices=("report", "dense"),
+        help="sparse tensors: report them only, or read them as dense ones",
+    )  # fmt: skip
+    group.add_argument(
+        "--quantized", default="report", choices=("report", "integers", "dequantize"),
+        help="quantized tensors: report them only, read their integers (with NAME.scale and NAME.zero_point), or their "
+        "real values in f32",
+    )  # fmt: skip
+    group.add_argument(
+        "--limit", action="append", default=[], type=_limit, metavar="NAME=VALUE",
+        help="raise or lower a bound on untrusted input, as a message names it (max_dense_bytes=8GB)",
+    )  # fmt: skip
 
 
 def _add_convert(commands: Commands[argparse.ArgumentParser]) -> None:
@@ -124,6 +145,7 @@ def _add_convert(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_source(parser)
     parser.add_argument("output", metavar="OUT", help="the file to write: .bpk or .safetensors")
     _add_mapping_options(parser)
+    _add_reading_options(parser)
     _add_output_options(parser)
     _add_policy_options(parser)
     parser.set_defaults(run=_run_convert)
@@ -209,10 +231,23 @@ def _run_recipes(arguments: Arguments) -> int:
 
 def _size(text: str) -> int:
     """Parse a size such as `5GB`, `500MiB` or `1000000` into bytes."""
+    return int(_number(text))
+
+
+def _number(text: str) -> float:
+    """Parse a positive number, with a unit of bytes or without."""
     match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]I?B)?", text.strip().upper())
     if match is None or float(match[1]) == 0:
         raise argparse.ArgumentTypeError(f"{text!r} is no size: write it like 5GB or 500MiB")
-    return int(float(match[1]) * _UNITS[match[2] or ""])
+    return float(match[1]) * _UNITS[match[2] or ""]
+
+
+def _limit(text: str) -> tuple[str, float]:
+    """Parse `NAME=VALUE`; the value is a size or a number."""
+    name, sign, value = text.partition("=")
+    if not sign:
+        raise argparse.ArgumentTypeError(f"{text!r} is no bound: write it like max_tensors=1000000")
+    return name, _number(value)
 
 
 def _count(text: str) -> int:

@@ -12,6 +12,7 @@ from pathlib import Path
 from importer.cli.arguments import Arguments
 from importer.conversion import convert
 from importer.errors import Location, WriteError
+from importer.limits import adjusted
 from importer.report import ApplyResult
 
 __all__ = ["run"]
@@ -35,6 +36,9 @@ def run(arguments: Arguments) -> int:
         overwrite=arguments.overwrite,
         allow_missing=arguments.allow_missing,
         strict=arguments.strict,
+        sparse=arguments.sparse,
+        quantized=arguments.quantized,
+        limits=adjusted(dict(arguments.limit)),
     )
     sys.stdout.write(_rendered(result, arguments.format))
     if arguments.report is not None:

@@ -13,6 +13,7 @@ from importer.checkpoint import Checkpoint, Tensor, open_checkpoint
 from importer.cli.arguments import Arguments
 from importer.cli.tree import human_size, tree_lines
 from importer.errors import printable
+from importer.limits import adjusted
 
 __all__ = ["INSPECT_SCHEMA_VERSION", "listing", "run"]
 
@@ -26,7 +27,13 @@ _SHOWN_GROUPS = 20
 
 def run(arguments: Arguments) -> int:
     """Print the listing of one checkpoint."""
-    checkpoint = open_checkpoint(arguments.source, root=arguments.root)
+    checkpoint = open_checkpoint(
+        arguments.source,
+        root=arguments.root,
+        sparse=arguments.sparse,
+        quantized=arguments.quantized,
+        limits=adjusted(dict(arguments.limit)),
+    )
     if arguments.json:
         print(json.dumps(listing(checkpoint, sha256=arguments.sha256), ensure_ascii=False, indent=1))
     else:

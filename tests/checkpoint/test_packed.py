@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import struct
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from importer.arrays import to_numpy
@@ -12,9 +12,11 @@ from importer.checkpoint import open_checkpoint
 from importer.checkpoint.found import Dense, NotDense
 from importer.checkpoint.packed import Packing, QuantizedChoice, SparseChoice
 from importer.checkpoint.tensors import TensorReader
+from importer.containers import Resolved, StorageRecord
 from importer.errors import LimitError, TensorError, UsageError
 from importer.limits import DEFAULT_LIMITS
-from importer.unpickling import Call
+from importer.storages import MemoryStorage
+from importer.unpickling import Call, PersistentId
 from tests.builders.pickles import call, glob, storage, tensor
 from tests.checkpoint.conftest import WHERE, resolve
 from tests.shared import FIXTURES
@@ -53,7 +55,7 @@ def quantized(*scheme: object, kind: str = "QInt8Storage") -> Call:
         pytest.param(quantized(glob("torch.per_tensor_affine"), "1", 0), "scales", id="scale-as-text"),
         pytest.param(quantized(glob("torch.per_tensor_affine"), 1.0, 1 << 70), "scales", id="endless-zero-point"),
         pytest.param(quantized(glob("torch.c"), [1.0], [0], 7), "axis", id="no-such-axis"),
-        pytest.param(quantized(glob("torch.c"), [1.0], [0], 0), "", id="too-few-scales"),
+        pytest.param(quantized(glob("torch.c"), [1.0], [0], 0), "reshaped", id="too-few-scales"),
         pytest.param(quantized(glob("torch.c"), [1.0, None], [0, 0], 0), "numbers", id="scales-that-are-none"),
     ],
 )
@@ -94,14 +96,22 @@ def test_an_unknown_choice_is_a_usage_error(choice: str) -> None:
         open_checkpoint(FIXTURES / "beyond" / "sparse.pt", **{choice: "all"})  # type: ignore[arg-type]
 
 
-def test_an_index_outside_of_the_size_is_found_when_it_is_read() -> None:
-    found = read(coo((1,)))
-    assert isinstance(found, Dense)
-    with pytest.raises(TensorError, match="outside"):
-        to_numpy(found.array)
+def counted(pid: PersistentId) -> Resolved:
+    """Resolve storage 1 as the integers 5, 0 and 9."""
+    record = resolve(pid)
+    assert isinstance(record, StorageRecord)
+    numbers = MemoryStorage(struct.pack("<3q", 5, 0, 9), WHERE)
+    return StorageRecord(numbers, record.dtype, record.numel, record.key) if record.key == "1" else record
 
 
 def test_elements_lie_where_their_indices_say() -> None:
-    found = read(coo((8,)))
+    found = TensorReader(counted, WHERE, packing=UNPACKED).read(coo((8,)))
     assert isinstance(found, Dense)
-    assert np.count_nonzero(to_numpy(found.array)) == 1
+    assert to_numpy(found.array).tolist() == [1.0, 0, 0, 0, 0, 0.0, 0, 0]
+
+
+def test_an_index_outside_of_the_size_is_found_when_it_is_read() -> None:
+    found = TensorReader(counted, WHERE, packing=UNPACKED).read(coo((5,)))
+    assert isinstance(found, Dense)
+    with pytest.raises(TensorError, match="outside of the size 5"):
+        to_numpy(found.array)
