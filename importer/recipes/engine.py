@@ -1,9 +1,9 @@
 """Applying a recipe: names in, names out, with the trail of rules on every tensor. No byte is read for it.
 
-    unwrap ─► strip ─► drop, keep ─► rename ─► renumber ─► alias ─► stored_as ─► tensors ─► variants
+    strip ─► drop, keep ─► rename ─► renumber ─► alias ─► stored_as ─► tensors ─► variants
 
-Not here: single operations (`importer.recipes.steps`, `renumbering`), the template's numbers (`template`), and everything
-from types on, which is the plan's.
+What `unwrap` names is entered by the caller, who asks `unwrap_root`. Not here: single operations (`importer.recipes.steps`,
+`renumbering`), the template's numbers (`template`), and everything from types on, which is the plan's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from importer.limits import DEFAULT_LIMITS, Limits
 from importer.recipes.collisions import without_collisions
 from importer.recipes.faults import TextError
 from importer.recipes.model import NamePattern, Prefix, Recipe, Rename, RuleRef, Variants
-from importer.recipes.outcome import NamedArray, Remapped, Skipped, Template
+from importer.recipes.outcome import NamedArray, Remapped, Template
 from importer.recipes.patterns import Pattern
 from importer.recipes.renumbering import renumber
 from importer.recipes.scopes import ConfigScope
@@ -54,7 +54,7 @@ def apply_recipe(
 
     Args:
         recipe: what to do.
-        tensors: by name; the names are what the recipe's source patterns see, and what `Entry.sources` say.
+        tensors: by name below the root; the names are what the recipe's source patterns see, and what `Entry.sources` say.
         config: contents of config.json, or None.
         variants: whether enum variants are part of names, if the output format decides that; else the recipe's own word.
         limits: bounds on names and on the time of one pattern.
@@ -65,7 +65,7 @@ def apply_recipe(
     """
     recipe = recipe if variants is None else replace(recipe, variants=variants)
     record = Record()
-    items = _selected(recipe, tensors, record)
+    items = _stripped(recipe, tensors)
     named = {item.name: tensors[item.sources[0]] for item in items}
     scope = ConfigScope(recipe.config, config, named, limits.regex_timeout_seconds)
     template, types = settle_template(recipe, scope), settle_types(recipe, scope)
@@ -88,16 +88,9 @@ def apply_recipe(
     )
 
 
-def _selected(recipe: Recipe, tensors: Mapping[str, NamedArray], record: Record) -> list[Item]:
-    """Enter the root that `unwrap` names, and cut off the prefixes that every name has."""
-    root = unwrap_root(recipe, tensors)
-    prefix = "" if root is None else f"{root}."
-    items = []
-    for name, tensor in tensors.items():
-        if name.startswith(prefix):
-            items.append(Item(name[len(prefix) :], tensor.array, (name,), identity=tensor.identity))
-        else:
-            record.skipped.append(Skipped(name, None, f"outside {shown(root)}, which `unwrap` enters"))
+def _stripped(recipe: Recipe, tensors: Mapping[str, NamedArray]) -> list[Item]:
+    """Cut off the prefixes that every name has, as often as there is one."""
+    items = [Item(name, tensor.array, (name,), identity=tensor.identity) for name, tensor in tensors.items()]
     prefixes = _prefixes(recipe)
     while (cut := next((one for one in prefixes if _all_have(one.text, items)), None)) is not None:
         for item in items:
@@ -258,10 +251,12 @@ class _Names:
         return list(by_name.values())
 
     def _has_place(self, name: str) -> bool:
-        """Whether some layer of the target is at this name or above it; without a target every name has a place."""
-        if self._template is None:
+        """Whether a layer of the target is at this name or above it, or a step takes it; without a target, always."""
+        if self._template is None or any(
+            pattern.search(name, self._timeout) for step in self._recipe.tensors for pattern in step.match
+        ):
             return True
-        segments = name.split(".")
+        segments = with_variants(name, self._recipe.variants).split(".")
         return any(".".join(segments[:end]) in self._template.layers for end in range(1, len(segments) + 1))
 
     def _unify_layout(self, items: Sequence[Item]) -> None:

@@ -15,7 +15,7 @@ from importer.errors import MissingFileError, RecipeError, shown
 from importer.recipes.faults import combined, did_you_mean
 from importer.recipes.inheritance import joined, without_removals
 from importer.recipes.model import Recipe
-from importer.recipes.reading import OwnRecipe, read_recipe
+from importer.recipes.reading import OwnRecipe, read_about, read_recipe
 
 __all__ = [
     "BuiltinRecipe",
@@ -51,14 +51,8 @@ def builtin_folder(package: Path = _PACKAGE) -> Path:
 
 
 def list_builtin() -> tuple[BuiltinRecipe, ...]:
-    """Return every built-in recipe, by name.
-
-    Raises:
-        RecipeError: one of them has faults, which is a fault of this package.
-    """
-    return tuple(
-        BuiltinRecipe(path.stem, read_recipe(read_text(path), str(path)).recipe.about, path) for path in builtin_files()
-    )
+    """Return every built-in recipe, by name."""
+    return tuple(BuiltinRecipe(path.stem, read_about(read_text(path), str(path)), path) for path in builtin_files())
 
 
 def builtin_files() -> tuple[Path, ...]:

@@ -16,6 +16,9 @@ _MAX_DEPTH = 50
 _MAX_REPEAT = 1_000
 """Rust bounds the size of the compiled program; a counted repetition above this is never meant in a name."""
 
+_MAX_SIZE = 10_000
+"""Size of a pattern with its counted repetitions written out; Rust refuses programs above 10 MB, and the Python module
+takes memory for each repetition."""
 _MAX_DIGITS = 9
 """Digits of a repetition count or a code point that are looked at."""
 _HEX_DIGITS = {"x": 2, "u": 4, "U": 8}
@@ -57,6 +60,7 @@ class PatternParser:
         self.groups: list[str | None] = []
         self.counters: set[str] = set()
         self.literal = ""
+        self.size = 0
         self.dots = 0
         self.ignores_case = False
 
@@ -95,19 +99,24 @@ class PatternParser:
         if depth > _MAX_DEPTH:
             raise self._fault("groups are nested too deeply", f"Keep it below {_MAX_DEPTH} levels.")
         self._sequence(depth)
+        size = self.size
         while self._take("|"):
             self._emit("|")
             self._sequence(depth)
+            size += self.size
             self.literal = ""
+        self.size = size
 
     def _sequence(self, depth: int) -> None:
-        """Read one alternative; set `literal` to the longest run that every match of it contains."""
+        """Read one alternative; set `literal` to the longest run that every match of it contains, and its `size`."""
         best = run = ""
+        size = 0
         while not self._at_end() and self._peek() not in "|)":
             start = len(self.plain)
-            dots = self.dots
+            self.size = 1
             literal, inner = self._atom(depth)
-            least = self._quantifier(start, bare_dot=self.dots > dots)
+            least = self._quantifier(start)
+            size += self.size
             if least == 1 and literal:
                 run += literal
                 best = max(best, run, key=len)
@@ -115,7 +124,7 @@ class PatternParser:
             run = literal if least else ""
             best = max(best, run, inner if least else "", key=len)
             run = ""
-        self.literal = best
+        self.literal, self.size = best, size
 
     def _atom(self, depth: int) -> tuple[str, str]:
         """Read one thing a quantifier can follow; return its character if it is a plain one, and what it requires."""
@@ -146,7 +155,7 @@ class PatternParser:
             return char, ""
         return "", ""
 
-    def _quantifier(self, start: int, *, bare_dot: bool) -> int:
+    def _quantifier(self, start: int) -> int:
         """Read what follows an atom; return how often the atom occurs at least, 1 where nothing follows."""
         begin = self.position
         least = self._repetition()
@@ -154,12 +163,12 @@ class PatternParser:
             return 1
         if self._peek() in ("*", "+") or (self._peek() == "?" and self.text[self.position : self.position + 2] == "??"):
             raise self._fault("a repetition of a repetition (possessive elsewhere)", _RUST_LACKS)
-        text = self.text[begin : self.position]
-        if bare_dot:
+        if self.size > _MAX_SIZE:
+            raise self._fault("the counts of the repetitions multiply to too much", "Use + or *.", begin)
+        if self.plain[start] == ".":
             # `.*` and `.+` are meant to match anything; only a lone dot is a likely slip.
-            self.dots -= 1
-            self.dotted[start] = self.plain[start]
-        self._emit(text)
+            self.dotted[start] = "."
+        self._emit(self.text[begin : self.position])
         # Twice or more breaks a run of literals as well: "ab{2}c" contains no "abc".
         return least if least == 0 else 2
 
@@ -186,6 +195,7 @@ class PatternParser:
         if max(int(least), int(most or 0)) > _MAX_REPEAT:
             raise self._fault("a repetition count is too large", f"Keep it below {_MAX_REPEAT}.", start)
         self.position = end + 1
+        self.size *= max(int(least), int(most or 0), 1)
         return int(least)
 
     def _escape(self, start: int) -> str:

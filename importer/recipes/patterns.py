@@ -136,5 +136,5 @@ def parse_pattern(text: str) -> Pattern:
         groups=tuple(parser.groups),
         counters=frozenset(parser.counters),
         literal="" if parser.ignores_case else parser.literal,
-        dotted=dotted if parser.dots else "",
+        dotted=dotted if dotted != plain else "",
     )

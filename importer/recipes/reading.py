@@ -17,7 +17,7 @@ from importer.recipes.model import Accept, DTypePlan, Recipe, Variants
 from importer.recipes.nodes import MappingNode, parse_yaml
 from importer.recipes.shapes import Fields, Reading
 
-__all__ = ["OwnRecipe", "read_accepts", "read_recipe"]
+__all__ = ["OwnRecipe", "read_about", "read_accepts", "read_recipe"]
 
 _WORKING_SECTIONS = (s.EXTENDS, s.RENAME, s.TARGET_SECTION, s.TYPES, s.TENSORS)
 
@@ -67,6 +67,11 @@ def read_recipe(text: str, path: str, limits: Limits = DEFAULT_LIMITS) -> OwnRec
         names = ", ".join(section.name for section in _WORKING_SECTIONS)
         fields.reading.fault(fields.node, "a recipe without rules", f"Add at least one of: {names}.")
     return own
+
+
+def read_about(text: str, path: str) -> str:
+    """Read the section `about` alone, for lists."""
+    return _open(text, path, DEFAULT_LIMITS).get(s.ABOUT) or ""
 
 
 def read_accepts(text: str, path: str) -> tuple[Accept, ...]:

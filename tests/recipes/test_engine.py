@@ -91,15 +91,7 @@ def test_a_name_that_is_nothing_but_the_prefix_stays() -> None:
     assert names_after("", "module.") == ["module."]
 
 
-def test_unwrap_enters_the_first_key_that_exists() -> None:
-    outcome = run("unwrap: [ema, model]", "model.w", "optimizer.state")
-    assert [(entry.name, entry.sources) for entry in outcome.entries] == [("w", ("model.w",))]
-    assert [(s.name, s.reason) for s in outcome.skipped] == [
-        ("optimizer.state", "outside 'model', which `unwrap` enters")
-    ]
-
-
-def test_the_root_a_recipe_asks_for_can_be_asked_beforehand() -> None:
+def test_unwrap_means_the_first_key_that_exists() -> None:
     recipe = parse_recipe("recipe: 1\nname: x\ntypes: []\nunwrap: [ema, model]\n")
     assert unwrap_root(recipe, ["model.w", "ema.w"]) == "ema"
     assert unwrap_root(recipe, ["modelx.w"]) is None
@@ -115,6 +107,20 @@ def test_an_alias_leaves_alone_what_the_source_has() -> None:
     outcome = run("alias: {head.w: emb.w}", "emb.w", "head.w")
     assert outcome.entries[1].sources == ("head.w",)
     assert outcome.idle_rules == ()
+
+
+ALIAS = "recipe: 1\nname: x\nalias: {head.w: emb.w, qkv.w: emb.w}\n"
+
+
+def test_an_alias_is_left_out_where_the_target_has_no_place_for_it() -> None:
+    recipe = parse_recipe(f"{ALIAS}target: {{emb.w: Param(2)}}\n")
+    assert [entry.name for entry in apply_recipe(recipe, of_names("emb.w"), None).entries] == ["emb.w"]
+
+
+def test_an_alias_is_taken_where_a_step_needs_it() -> None:
+    step = "tensors: [{match: '^qkv', split: 2, into: [q, k]}]"
+    recipe = parse_recipe(f"{ALIAS}{step}\ntarget: {{emb.w: Param(2), q: Param(1), k: Param(1)}}\n")
+    assert [entry.name for entry in apply_recipe(recipe, of_names("emb.w"), None).entries] == ["emb.w", "q", "k"]
 
 
 def test_stored_as_turns_matrices_and_nothing_else() -> None:

@@ -33,6 +33,7 @@ REFUSED = {
     "trailing backslash": ("a\\", "end with a backslash", 1),
     "backwards count": (r"a{3,2}", "must be {m}", 1),
     "huge count": (r"a{99999}", "too large", 1),
+    "counts that multiply": (r"((a{100}){100}){100}", "multiply to too much", 16),
     "stray brace": (r"a{,2}", "{ with nothing to repeat", 1),
     "same name twice": (r"(?<i>a)(?<i>b)", "stands twice", 7),
     "counter twice": (r"a.{i}.b.{i}", "stands twice", 8),
@@ -94,6 +95,11 @@ def test_what_rust_accepts_means_the_same_here(text: str, yes: str, no: str) -> 
 def test_deeply_nested_groups_are_refused() -> None:
     with pytest.raises(TextError, match="nested too deeply"):
         parse_pattern("(" * 200 + "a" + ")" * 200)
+
+
+def test_counts_that_multiply_within_reason_are_fine() -> None:
+    assert parse_pattern(r"^((ab?){3}\.){1,4}$").search("aba" + "." + "aaa.") is None
+    assert parse_pattern(r"^((ab?){3}\.){1,4}$").search("abaa.aaa.") is not None
 
 
 def test_an_endless_pattern_is_refused() -> None:

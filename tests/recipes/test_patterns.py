@@ -82,5 +82,9 @@ def test_a_bare_dot_that_matched_a_dot_is_not_told(text: str) -> None:
     assert parse_pattern(r"features\.\d+.conv").strayed_dot(text) is None
 
 
+def test_a_bare_dot_in_a_repeated_group_is_looked_at() -> None:
+    assert parse_pattern(r"^(\d.)+w$").strayed_dot("1.2xw") == "x"
+
+
 def test_repeated_dots_are_meant() -> None:
     assert parse_pattern(r"(.+)norm.*").strayed_dot("xnormy") is None
