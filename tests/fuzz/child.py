@@ -56,16 +56,16 @@ def attempt(sample: Sample, folder: Path) -> str:
         if sample.is_recipe:
             apply_recipe(load_recipe(path), of_shapes(dict.fromkeys(_NAMES, (4, 4))), _CONFIG)
         else:
-            _use(path, open_checkpoint(path), folder / "out.bpk")
+            _list(path)
+            _read(path, open_checkpoint(path, sparse="dense", quantized="dequantize"), folder / "out.bpk")
     except ImporterError as error:
         _check_message(error)
         return f"refused {type(error).__name__}"
     return "ok"
 
 
-def _use(path: Path, checkpoint: Checkpoint, output: Path) -> None:
-    """List a checkpoint both ways, read its small tensors, and convert it if it is small."""
-    _list(path)
+def _read(path: Path, checkpoint: Checkpoint, output: Path) -> None:
+    """Read the small tensors of a checkpoint, and convert it if it is small."""
     for tensor in (*checkpoint.tensors.values(), *checkpoint.arrays.values()):
         if tensor.nbytes <= _READ_BYTES:
             with contextlib.suppress(ImporterError):
@@ -75,6 +75,8 @@ def _use(path: Path, checkpoint: Checkpoint, output: Path) -> None:
 
 
 def _list(path: Path) -> None:
+    """List a checkpoint both ways; raises what opening it raises."""
+    open_checkpoint(path)
     listed, parsed = io.StringIO(), io.StringIO()
     with contextlib.redirect_stdout(listed):
         code = importer_main(["--debug", "inspect", "--all", str(path)])
