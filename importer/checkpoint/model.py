@@ -74,7 +74,7 @@ class Unsupported:
 
     Attributes:
         name: dotted path from the top of the file.
-        kind: meta, quantized, sparse_coo, sparse_csr, nested, wrapper, storage, numpy, embedded, empty or unknown.
+        kind: meta, quantized, sparse_coo, sparse_csr, nested, wrapper, storage, numpy, empty or unknown.
         reason: what it is instead, in a clause.
     """
 

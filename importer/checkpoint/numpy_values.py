@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from importer.arrays import Array, strided
 from importer.checkpoint.found import NotDense
+from importer.checkpoint.structures import pickled_bytes
 from importer.checkpoint.vocabulary import NUMPY_MODULES
 from importer.dtypes import DType, Kind, dtype_of_numpy
 from importer.errors import Location, TensorError
@@ -42,7 +43,7 @@ def read_scalar(call: Call) -> bool | int | float | complex | None:
     """Return the number of a numpy scalar, or None for anything that is no plain number."""
     match call:
         case Call(callable=Global(name="scalar"), args=(dtype, data)):
-            element, raw = _element(dtype), _raw(data)
+            element, raw = _element(dtype), pickled_bytes(data)
         case _:
             return None
     if element is None or raw is None or len(raw) != element.dtype.itemsize:
@@ -78,7 +79,7 @@ def read_array(call: Call, where: Location) -> Array | NotDense:
 def _array(
     data: object, dtype: object, shape: tuple[object, ...], where: Location, *, fortran: bool
 ) -> Array | NotDense:
-    element, raw = _element(dtype), _raw(data)
+    element, raw = _element(dtype), pickled_bytes(data)
     if element is None or raw is None:
         return NotDense("numpy", "a numpy array of objects, texts, dates or records")
     sizes = [size for size in shape if type(size) is int]
@@ -92,23 +93,6 @@ def _array(
     if not fortran:
         strides.reverse()
     return strided(MemoryStorage(raw, where), element.dtype, sizes, strides, big_endian=element.big_endian)
-
-
-def _raw(data: object) -> bytes | None:
-    """Return bytes as pickled: as such, or by protocol 2 as Latin-1 text to be encoded; None for anything else."""
-    match data:
-        case bytes() | bytearray():
-            return bytes(data)
-        case str():  # a Python 2 string whose bytes happen to be UTF-8
-            return data.encode()
-        case Call(callable=Global(module="_codecs", name="encode"), args=(str() as text, "latin1" | "latin-1")):
-            return text.encode("latin-1", "replace")
-        case Call(callable=Global(name="bytearray"), args=(bytes() as data,)):
-            return data
-        case Call(callable=Global(name="bytes" | "bytearray"), args=()):
-            return b""
-        case _:
-            return None
 
 
 def _element(dtype: object) -> _Element | None:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from importer.checkpoint.vocabulary import MAPPINGS, SEQUENCES
 from importer.unpickling import Call, Global
 
-__all__ = ["attributes", "elements", "is_mapping", "is_sequence", "items", "key_text"]
+__all__ = ["attributes", "elements", "is_mapping", "is_sequence", "items", "key_text", "pickled_bytes"]
 
 _SLOTS_STATE = 2  # attributes and slots, where a class has both
 _PAIR = 2
@@ -65,6 +65,23 @@ def key_text(key: object) -> str:
     if isinstance(key, bytes | bytearray):
         return key.decode("latin-1")
     return str(key)
+
+
+def pickled_bytes(data: object) -> bytes | None:
+    """Return bytes as pickled: as such, or by protocol 2 as Latin-1 text to be encoded; None for anything else."""
+    match data:
+        case bytes() | bytearray():
+            return bytes(data)
+        case str():  # a Python 2 string whose bytes happen to be UTF-8
+            return data.encode()
+        case Call(callable=Global(module="_codecs", name="encode"), args=(str() as text, "latin1" | "latin-1")):
+            return text.encode("latin-1", "replace")
+        case Call(callable=Global(name="bytearray"), args=(bytes() as data,)):
+            return data
+        case Call(callable=Global(name="bytes" | "bytearray"), args=()):
+            return b""
+        case _:
+            return None
 
 
 def _initial_items(source: object) -> Iterator[tuple[object, object]]:

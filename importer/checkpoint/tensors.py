@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from importer.arrays import Array, cast, strided
+from importer.checkpoint.embedded import embedded_storage, is_embedded
 from importer.checkpoint.found import Dense, NotDense
 from importer.checkpoint.numpy_values import is_numpy, read_array
 from importer.checkpoint.packed import AS_STORED, Packing, rebuild_quantized, rebuild_sparse
@@ -41,7 +42,7 @@ class TensorReader:
         packing: how sparse and quantized tensors are read.
     """
 
-    __slots__ = ("big_endian", "packing", "resolve", "where")
+    __slots__ = ("_embedded_by_call", "big_endian", "packing", "resolve", "where")
 
     def __init__(
         self, resolve: Resolver, where: Location, *, big_endian: bool = False, packing: Packing = AS_STORED
@@ -50,6 +51,7 @@ class TensorReader:
         self.where = where
         self.big_endian = big_endian
         self.packing = packing
+        self._embedded_by_call: dict[Call, StorageRecord] = {}
 
     def read(self, call: Call) -> Dense | NotDense | None:
         """Return the tensor a call stands for, or None if it stands for something else.
@@ -94,9 +96,19 @@ class TensorReader:
             record = self.resolve(storage)
             if isinstance(record, StorageRecord):
                 return record
-        elif isinstance(storage, Call) and isinstance(storage.callable, Global):
-            return NotDense("embedded", f"its storage is pickled within the pickle, by {shown(storage.callable)}")
+        elif isinstance(storage, Call):
+            if is_embedded(storage):
+                return self._embedded(storage)
+            return NotDense("unknown", f"its storage is made by {shown(storage.callable)}, which is not known here")
         raise self.fault("its storage is none")
+
+    def _embedded(self, storage: Call) -> StorageRecord:
+        """Return a storage that is pickled within the pickle; one call is one storage, whatever its bytes are."""
+        found = self._embedded_by_call.get(storage)
+        if found is None:
+            key = f"embedded {len(self._embedded_by_call)}"
+            found = self._embedded_by_call[storage] = embedded_storage(storage, key, self.where, self.packing.limits)
+        return found
 
     def part(self, value: object) -> Array:
         """Return a dense tensor that another one is made of; sparse ones in sparse ones are not.
@@ -155,7 +167,7 @@ class TensorReader:
             conjugate=conjugate,
             negative=negative,
         )
-        return Dense(array, (record.key, offset, size, stride, element.name, conjugate, negative))
+        return Dense(array, (self.where.path, record.key, offset, size, stride, element.name, conjugate, negative))
 
     def integers(self, value: object) -> tuple[int, ...]:
         """Return a size or stride: a tuple, a list or a `torch.Size` of integers."""

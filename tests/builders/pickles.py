@@ -61,7 +61,7 @@ def tensor(
     *,
     stride: tuple[int, ...] | None = None,
     offset: int = 0,
-    of: PersistentId | None = None,
+    of: PersistentId | Call | None = None,
     flags: object = None,
 ) -> Call:
     """Return a tensor as torch has written it since 0.4, C-contiguous unless told otherwise."""

@@ -127,6 +127,16 @@ def test_a_sharded_set_is_one_checkpoint(sharded: Path) -> None:
     assert checkpoint.metadata == {"note": "x"}
 
 
+def test_storages_of_two_files_with_the_same_key_are_not_tied(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / f"{name}.bin", ordered({name: tensor()}))
+    index = tmp_path / "pytorch_model.bin.index.json"
+    index.write_text(json.dumps({"weight_map": {"a": "a.bin", "b": "b.bin"}}))
+    checkpoint = open_checkpoint(index)
+    assert list(checkpoint) == ["a", "b"]
+    assert checkpoint.aliases == ()
+
+
 def test_a_tensor_the_index_lists_and_no_file_has_is_an_error(sharded: Path) -> None:
     document = json.loads(sharded.read_text())
     document["weight_map"]["lost"] = "one.bin"
