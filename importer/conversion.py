@@ -118,6 +118,7 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
         workers=workers,
         metadata=_metadata(checkpoint, chosen, options.adapter),
         scalars=checkpoint.scalars,
+        fingerprint=_fingerprint(checkpoint, options) if shard_size else None,
     )
     result = ApplyResult(
         source=os.fspath(source),
@@ -143,8 +144,14 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
     if dry_run or not result.is_success:
         return replace(result, seconds=time.monotonic() - started)
     written = write(tensors, destination)
+    kept = (f"{written.kept} complete files were kept from an interrupted run",) if written.kept else ()
     return replace(
-        result, written=True, files=written.paths, output_bytes=written.nbytes, seconds=time.monotonic() - started
+        result,
+        written=True,
+        files=written.paths,
+        output_bytes=written.nbytes,
+        notes=(*result.notes, *kept),
+        seconds=time.monotonic() - started,
     )
 
 
@@ -257,3 +264,15 @@ def _metadata(checkpoint: Checkpoint, chosen: _Chosen, adapter: AdapterChoice) -
     made = {"format": "pt" if layout == "torch" else "burn", "producer": "importer", "version": __version__}
     recipe = {"importer.recipe": chosen.recipe.name} if chosen.recipe is not None and chosen.recipe.path else {}
     return {**kept, **made, "importer.layout": layout, **recipe}
+
+
+def _fingerprint(checkpoint: Checkpoint, options: PlanOptions) -> str:
+    """Return a text that two runs share only if every byte they write is the same, so that one may go on for the other.
+
+    Names, shapes, dtypes and places are in the output's own headers; what they do not tell is which values: the source
+    files as the file system knows them, the configuration, and the rules that compute.
+    """
+    files = [(os.path.realpath(path), Path(path).stat()) for path in checkpoint.paths]
+    states = [(path, state.st_size, state.st_mtime_ns) for path, state in files]
+    config = sorted((checkpoint.config or {}).items(), key=repr)
+    return repr((__version__, states, checkpoint.root, config, options.recipe, options.adapter, options.dtype))
