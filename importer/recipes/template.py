@@ -19,8 +19,8 @@ from importer.recipes.variants import with_variants
 
 __all__ = ["settle_template", "settle_types"]
 
-_MAX_LAYERS = 1_000_000
-"""Layers of one template. The largest mixture of experts has about 50,000."""
+_MAX_TURNS = 1_000_000
+"""Turns of all loops of one template. The largest mixture of experts has about 50,000 layers."""
 _INDEX = "index"
 """Name of the position in a `{n}` loop."""
 
@@ -30,11 +30,11 @@ def settle_template(recipe: Recipe, scope: ConfigScope) -> Template | None:
 
     Raises:
         RecipeError: every fault at once: unknown config fields, arguments that do not fit a layer, paths given twice.
-        LimitError: the template has too many layers.
+        LimitError: the loops do not end.
     """
     if recipe.target is None:
         return None
-    builder = _Builder(recipe, scope)
+    builder = _Builder(recipe)
     builder.add(recipe.target, "", scope)
     if builder.faults:
         raise combined(recipe.file, tuple(builder.faults.values()))
@@ -62,17 +62,17 @@ class _Call:
 class _Builder:
     """Walks the template and collects layers, and faults by place, so that a loop tells each one once."""
 
-    def __init__(self, recipe: Recipe, scope: ConfigScope) -> None:
+    def __init__(self, recipe: Recipe) -> None:
         self.layers: dict[str, TemplateLayer] = {}
         self.faults: dict[tuple[str, str], RecipeError] = {}
         self._variants = recipe.variants
-        self._scope = scope
+        self._turned = 0
         self._settled: dict[_Call, tuple[Args, Mapping[str, tuple[int, ...]]]] = {}
 
     def add(self, node: TemplateNode, prefix: str, scope: ConfigScope | LoopScope) -> None:
         """Add everything a node stands for, below `prefix`."""
         try:
-            for path, inner in _turns(node, prefix, scope):
+            for path, inner in self._turns(node, prefix, scope):
                 if node.when is not None and not evaluate_at(node.when, inner, node.rule):
                     continue
                 if node.layer is not None:
@@ -82,6 +82,51 @@ class _Builder:
         except RecipeError as fault:
             self._note(fault)
 
+    def _turns(
+        self, node: TemplateNode, prefix: str, scope: ConfigScope | LoopScope
+    ) -> Iterator[tuple[str, ConfigScope | LoopScope]]:
+        """Yield the path and the names of every turn of a node's loops."""
+        bindings = {bound.name: bound for bound in node.bindings}
+        for values in self._loop_values(node.loops, scope, {}):
+            inner = LoopScope(scope, values, bindings) if values or bindings else scope
+            for path, index in _paths(node.parts, inner, node.rule):
+                self._count()
+                joined = f"{prefix}.{path}" if prefix and path else prefix or path
+                yield joined, inner if index is None else LoopScope(scope, {**values, _INDEX: index}, bindings)
+
+    def _loop_values(
+        self, loops: Sequence[ConfigName], scope: ConfigScope | LoopScope, values: Mapping[str, Value]
+    ) -> Iterator[Mapping[str, Value]]:
+        """Yield the values of the `for` names, the first name outermost; later ranges may use earlier names."""
+        if not loops:
+            yield values
+            return
+        loop = loops[0]
+        inner = LoopScope(scope, values) if values else scope
+        sequence = evaluate_at(loop.expression, inner, loop.rule)
+        if isinstance(sequence, str) or not isinstance(sequence, Sequence):
+            what = f"`for` needs a list or a range for {loop.name!r}, it is {shown(repr(sequence))}"
+            raise RecipeError(what, how=f"Write {loop.name}: range({loop.expression}).", where=loop.rule.location)
+        for value in sequence:
+            self._count()
+            yield from self._loop_values(loops[1:], scope, {**values, loop.name: value})
+
+    def _count(self) -> None:
+        """Count one turn of a loop.
+
+        Raises:
+            LimitError: there were too many; numbers come from a config nobody has checked.
+        """
+        self._turned += 1
+        if self._turned > _MAX_TURNS:
+            raise LimitError(
+                "the template does not end",
+                limit="turns of a template's loops",
+                allowed=_MAX_TURNS,
+                actual=self._turned,
+                how="Check the numbers in config.json.",
+            )
+
     def _add_layer(self, path: str, call: LayerCall, scope: ConfigScope | LoopScope) -> None:
         name = with_variants(path, self._variants)
         earlier = self.layers.get(name)
@@ -89,14 +134,6 @@ class _Builder:
             what = f"the path {shown(name)} is given twice, first in {earlier.rule.file}:{earlier.rule.line}"
             self._note(RecipeError(what, how="Remove one, or give each a `when`.", where=call.rule.location))
             return
-        if len(self.layers) >= _MAX_LAYERS:
-            raise LimitError(
-                "the template has too many layers",
-                limit="layers of a template",
-                allowed=_MAX_LAYERS,
-                actual=_MAX_LAYERS + 1,
-                how="Check the numbers in config.json.",
-            )
         try:
             args, params = self._parameters(call, scope)
         except RecipeError as fault:
@@ -122,35 +159,6 @@ class _Builder:
         self.faults.setdefault((str(fault.where), fault.what), fault)
 
 
-def _turns(
-    node: TemplateNode, prefix: str, scope: ConfigScope | LoopScope
-) -> Iterator[tuple[str, ConfigScope | LoopScope]]:
-    """Yield the path and the names of every turn of a node's loops."""
-    bindings = {bound.name: bound for bound in node.bindings}
-    for values in _loop_values(node.loops, scope, {}):
-        inner = LoopScope(scope, values, bindings) if values or bindings else scope
-        for path, index in _paths(node.parts, inner, node.rule):
-            joined = f"{prefix}.{path}" if prefix and path else prefix or path
-            yield joined, inner if index is None else LoopScope(scope, {**values, _INDEX: index}, bindings)
-
-
-def _loop_values(
-    loops: Sequence[ConfigName], scope: ConfigScope | LoopScope, values: Mapping[str, Value]
-) -> Iterator[Mapping[str, Value]]:
-    """Yield the values of the `for` names, the first name outermost; later ranges may use earlier names."""
-    if not loops:
-        yield values
-        return
-    loop = loops[0]
-    inner = LoopScope(scope, values) if values else scope
-    sequence = evaluate_at(loop.expression, inner, loop.rule)
-    if isinstance(sequence, str) or not isinstance(sequence, Sequence):
-        what = f"`for` needs a list or a range for {loop.name!r}, it is {shown(repr(sequence))}"
-        raise RecipeError(what, how=f"Write {loop.name}: range({loop.expression}).", where=loop.rule.location)
-    for value in sequence:
-        yield from _loop_values(loops[1:], scope, {**values, loop.name: value})
-
-
 def _paths(
     parts: Sequence[str | Expression], scope: ConfigScope | LoopScope, rule: RuleRef
 ) -> Iterator[tuple[str, int | None]]:
@@ -162,7 +170,7 @@ def _paths(
             continue
         value = _path_value(part, scope, rule)
         if isinstance(value, int) and _counts(part, scope):
-            if value * len(paths) > _MAX_LAYERS:
+            if value * len(paths) > _MAX_TURNS:
                 raise RecipeError(f"{{{part}}} is too large ({value})", how="Check config.json.", where=rule.location)
             paths = [(f"{path}{number}", number) for path, _ in paths for number in range(value)]
         else:

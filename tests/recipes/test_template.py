@@ -152,6 +152,17 @@ def test_faults_in_a_loop_are_told_once_and_all_places_together() -> None:
     assert [fault.where.line for fault in caught.value.faults if fault.where is not None] == [5, 6, 7]
 
 
-def test_a_template_with_too_many_layers_is_refused() -> None:
+@pytest.mark.parametrize(
+    "target",
+    [
+        pytest.param("l.{n}.p: Param(1)", id="one count"),
+        pytest.param("l:\n  for: {i: range(4000), j: range(4000)}\n  p: Param(1)", id="many turns"),
+        pytest.param(
+            "l:\n  for: {i: range(4000), j: range(4000), k: range(0)}\n  p: Param(1)", id="turns without layers"
+        ),
+    ],
+)
+def test_a_template_whose_loops_do_not_end_is_refused(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importer.recipes.template._MAX_TURNS", 10_000)
     with pytest.raises((RecipeError, LimitError)):
-        template("l.{n}.p: Param(1)", {"n": 10**9})
+        template(target, {"n": 10**9})
