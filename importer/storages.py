@@ -8,7 +8,6 @@ storage lies (`importer.containers`).
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 import zlib
 from collections.abc import Callable, Iterator
@@ -265,6 +264,8 @@ class InflatedRange:
             raise self._corrupt(f"its checksum is {crc:#010x}, the directory says {self.crc:#010x}")
 
     def _inflate(self) -> _Descriptor:
+        import tempfile
+
         try:
             with tempfile.TemporaryFile() as spool:
                 for block in self.blocks():

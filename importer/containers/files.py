@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 from collections.abc import Mapping
@@ -86,6 +85,8 @@ def parse_json_object(data: bytes, where: Location) -> Mapping[str, object]:
     Raises:
         CorruptContainerError: no UTF-8, no JSON, no object at the top, nested too deeply, or a key twice.
     """
+    import json
+
     how = "Download or copy the file again."
     try:
         value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys)
