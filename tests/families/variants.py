@@ -28,6 +28,7 @@ RECIPES = {
     "clip_vision": "clip",
     "convnext": "convnext",
     "deberta_v2": "deberta-v2",
+    "deberta_v2_absolute": "deberta-v2",
     "deberta_v2_classifier": "deberta-v2",
     "deberta_v2_xlarge": "deberta-v2",
     "deit": "vit",
