@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from importer.arrays import Array, blocks
-from importer.errors import shown
+from importer.errors import printable, shown
 from importer.recipes.working import Item, Record
 
 __all__ = ["without_collisions"]
@@ -26,7 +26,8 @@ def without_collisions(items: Sequence[Item], record: Record) -> list[Item]:
             continue
         rule = item.trail[-1].rule if item.trail else None
         if _same(earlier, item):
-            reason = f"the same tensor as {', '.join(earlier.sources)}, which becomes {item.name}"
+            others = ", ".join(map(printable, earlier.sources))
+            reason = f"the same tensor as {others}, which becomes {printable(item.name)}"
             record.skip(item, rule, reason)
             continue
         what = f"two tensors become {shown(item.name)}: {_origin(earlier)}, and {_origin(item)}"

@@ -17,7 +17,7 @@ __all__ = ["Faults", "TextError", "as_written", "combined", "did_you_mean"]
 class TextError(Exception):
     """A fault inside one text (a pattern, a replacement, an expression), before anyone knows which line it is on.
 
-    Never leaves `importer.recipes`: readers and the engine turn it into a fault with a place.
+    Whoever knows the place (a reader, the engine, an option's parser) turns it into an error for the user.
 
     Attributes:
         what: one clause saying what is wrong.
