@@ -6,6 +6,7 @@ tied, lone (`importer.suggest.leftovers`).
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
@@ -23,6 +24,8 @@ _LEAST_FIT = 0.5
 _NEAR = 0.1
 """Difference of two scores below which a choice of lists is marked."""
 
+_NUMBERED = re.compile(r"(?P<word>(?:\w*\D)?)(?P<number>\d+)")
+
 _Content = Counter[tuple[Shape, ...]]
 
 
@@ -33,6 +36,10 @@ class Alignment:
     pairs: tuple[Pair, ...]
     left_sources: tuple[SourceUnit, ...]
     left_targets: tuple[TargetUnit, ...]
+
+    def paired_targets(self) -> tuple[TargetUnit, ...]:
+        """Return the units of the target that have a partner."""
+        return tuple(unit for pair in self.pairs for unit in pair.target.units)
 
 
 def align(sources: Sequence[SourceUnit], targets: Sequence[TargetUnit]) -> Alignment:
@@ -173,7 +180,7 @@ def _score(source: _SourceList, target: _TargetList) -> float:
 def _source_lists(rows: Sequence[SourceRow]) -> list[_SourceList]:
     lists: dict[str, _SourceList] = {}
     for row in rows:
-        for path, number, below in _numbered(row.path):
+        for path, number, below in _numbered(row.path, words=True):
             one = lists.setdefault(path, _SourceList(path))
             one.elements.setdefault(number, []).append(SourceRow(below, row.units))
     for one in lists.values():
@@ -205,9 +212,20 @@ def _content(modules: Iterable[Iterable[Shape]]) -> _Content:
     return Counter(tuple(sorted(tuple(sorted(shape)) for shape in shapes)) for shapes in modules)
 
 
-def _numbered(path: str) -> Iterable[tuple[str, int, str]]:
-    """Yield (path of the list, number, path below it) for every number in a path."""
+def _numbered(path: str, *, words: bool = False) -> Iterable[tuple[str, int, str]]:
+    """Yield (path of the list, number, path below it) for every number in a path.
+
+    Args:
+        path: dotted path.
+        words: whether words that end in a number (`denselayer3`) count, as files name what Burn holds in a `Vec`.
+    """
     segments = path.split(".")
     for place, segment in enumerate(segments):
-        if segment.isdecimal() and place > 0:
-            yield ".".join(segments[:place]), int(segment), ".".join(segments[place + 1 :])
+        match = _NUMBERED.fullmatch(segment)
+        if match is None or not (words if match["word"] else place > 0):
+            continue
+        yield (
+            ".".join([*segments[:place], *([match["word"]] if match["word"] else [])]),
+            int(match["number"]),
+            ".".join(segments[place + 1 :]),
+        )

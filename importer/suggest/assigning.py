@@ -66,8 +66,8 @@ class _Table:
 
     def __init__(self, sources: Sequence[SourceRow], targets: Sequence[TargetRow], fitter: Fitter) -> None:
         self.pairs: list[Pair] = []
-        self._sources = {number: row for number, row in enumerate(sources)}
-        self._targets = {number: row for number, row in enumerate(targets)}
+        self._sources = dict(enumerate(sources))
+        self._targets = dict(enumerate(targets))
         self._open: dict[int, dict[int, tuple[str, ...]]] = {}
         self._likeness: dict[tuple[int, int], float] = {}
         for t, target in self._targets.items():

@@ -5,7 +5,7 @@ Not here: how it is found (`aligning`, `leftovers`), and how it is written down 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from importer.suggest.skeleton import Reading, Shape, TargetUnit
@@ -81,6 +81,7 @@ class Findings:
         layers: module path → the layer it is taken for.
         doubts: module path → what to check about where it comes from and what it is.
         moves, splits, ties, drops: see their classes.
+        remarks: what to check about the file as a whole.
         undecided: parameters of the target that nothing was found for, with their shapes.
     """
 
@@ -91,7 +92,17 @@ class Findings:
     splits: list[Split] = field(default_factory=list)
     ties: list[Tie] = field(default_factory=list)
     drops: list[Drop] = field(default_factory=list)
+    remarks: list[Mark] = field(default_factory=list)
     undecided: dict[str, Shape] = field(default_factory=dict)
+
+    def join(self, units: Iterable[TargetUnit]) -> None:
+        """Let each of `units` stand for the modules below its path."""
+        by_path = {unit.path: unit for unit in units}
+        kept: dict[str, TargetUnit] = {}
+        for unit in self.units:
+            parent = unit.path.rpartition(".")[0]
+            kept.setdefault(parent if parent in by_path else unit.path, by_path.get(parent, unit))
+        self.units = tuple(kept.values())
 
     def doubt(self, path: str, text: str) -> None:
         """Note something to check about a module of the target."""
@@ -104,7 +115,7 @@ class Findings:
             names.setdefault(text, []).extend(
                 name for unit in self.units for name in unit.names() if any(_is_at(name, path) for path in paths)
             )
-        return tuple(Mark(text, tuple(dict.fromkeys(found))) for text, found in names.items())
+        return (*(Mark(text, tuple(dict.fromkeys(found))) for text, found in names.items()), *self.remarks)
 
     def _doubts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         for path, doubts in self.doubts.items():

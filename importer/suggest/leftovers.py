@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 
 from importer.suggest.findings import Drop, Findings, Move, Split, Tie
 from importer.suggest.names import hint, likeness
 from importer.suggest.skeleton import Shape, TargetUnit
 from importer.suggest.sources import SourceUnit
 
-__all__ = ["settle_leftovers"]
+__all__ = ["settle_leftovers", "take_fused"]
 
 _FUSED = (("query", "key", "value"), ("gate", "up"))
+_LIKE_FUSED = re.compile(r"qkv|kqv|c_attn$|query_key_value|gate_up|(^|\.)(w12|Wi)$", re.IGNORECASE)
 _TORCH_LEAF = {"gamma": "weight", "alpha": "weight", "beta": "bias"}
 _MATRIX = 2
 _BUFFERS = {
@@ -28,45 +30,71 @@ _BUFFERS = {
 """Buffers that hold no weights, by the exact end of their name (recipes.md B.6)."""
 
 
+def take_fused(
+    findings: Findings, sources: Sequence[SourceUnit], targets: Sequence[TargetUnit]
+) -> tuple[tuple[SourceUnit, ...], tuple[TargetUnit, ...]]:
+    """Add the splits of matrices whose names say that they are fused, and return what else there is on both sides."""
+    fused = [source for source in sources if _LIKE_FUSED.search(source.path)]
+    return _take_splits(findings, fused, sources, targets)
+
+
 def settle_leftovers(findings: Findings, sources: Sequence[SourceUnit], targets: Sequence[TargetUnit]) -> None:
     """Add splits, single tensors, ties and drops to `findings`, and name what stays open."""
-    left_sources, left_targets = list(sources), list(targets)
-    for split in _splits(left_sources, left_targets):
-        findings.splits.append(split)
-        left_sources = [unit for unit in left_sources if unit.path != split.source]
-        for path in split.targets:
-            unit = next(unit for unit in left_targets if unit.path == path)
-            findings.layers[path] = next(reading for reading in unit.readings if reading.kind == "Linear")
-            left_targets.remove(unit)
-    tensors = {name: array.shape for unit in left_sources for name, array in zip(unit.names(), unit.leaves.values())}  # noqa: B905 - one mapping twice
-    for unit in left_targets:
+    sources, targets = _take_splits(findings, sources, sources, targets)
+    tensors = {
+        name: unit.leaves[leaf].shape for unit in sources for name, leaf in zip(unit.names(), unit.leaves, strict=True)
+    }
+    for unit in targets:
         findings.layers.setdefault(unit.path, unit.readings[0])
         _fill(findings, unit, tensors)
     findings.drops += _drops(tensors)
 
 
+def _take_splits(
+    findings: Findings, fused: Sequence[SourceUnit], sources: Sequence[SourceUnit], targets: Sequence[TargetUnit]
+) -> tuple[tuple[SourceUnit, ...], tuple[TargetUnit, ...]]:
+    splits = tuple(_splits(fused, targets))
+    findings.splits += splits
+    parts = {path for split in splits for path in split.targets}
+    for unit in targets:
+        if unit.path in parts:
+            findings.layers[unit.path] = next(reading for reading in unit.readings if reading.kind == "Linear")
+    used = {split.source for split in splits}
+    return (
+        tuple(unit for unit in sources if unit.path not in used),
+        tuple(unit for unit in targets if unit.path not in parts),
+    )
+
+
 def _splits(sources: Sequence[SourceUnit], targets: Sequence[TargetUnit]) -> Iterator[Split]:
     """Yield the fused matrices that siblings of the target add up to."""
-    siblings: dict[str, dict[str, TargetUnit]] = {}
-    for unit in targets:
-        if "Linear" in unit.kinds and (part := hint(unit.path)) is not None:
-            siblings.setdefault(unit.path.rpartition(".")[0], {})[part] = unit
     used: set[str] = set()
-    for parent, parts in siblings.items():
-        for scheme in _FUSED:
-            if not set(scheme) <= set(parts):
-                continue
-            units = [parts[part] for part in scheme]
-            fitting = [
-                (likeness(source.path, parent), split)
-                for source in sources
-                if source.path not in used and _numbers(source.path) == _numbers(parent)
-                if (split := _split(source, units, scheme)) is not None
-            ]
-            if fitting:
-                best = max(fitting, key=lambda entry: entry[0])[1]
-                used.add(best.source)
-                yield best
+    for parent, names, units in _siblings(targets):
+        fitting = [
+            (likeness(source.path, parent), split)
+            for source in sources
+            if source.path not in used and _numbers(source.path) == _numbers(parent)
+            if (split := _split(source, units, names)) is not None
+        ]
+        if fitting:
+            best = max(fitting, key=lambda entry: entry[0])[1]
+            used.add(best.source)
+            yield best
+
+
+def _siblings(targets: Sequence[TargetUnit]) -> Iterator[tuple[str, tuple[str, ...], list[TargetUnit]]]:
+    """Yield groups of Linears under one parent that a file may hold fused: known roles, or any two of one shape."""
+    families: dict[str, list[TargetUnit]] = {}
+    for unit in targets:
+        if "Linear" in unit.kinds:
+            families.setdefault(unit.path.rpartition(".")[0], []).append(unit)
+    for parent, units in families.items():
+        parts = {hint(unit.path): unit for unit in units}
+        schemes = [scheme for scheme in _FUSED if set(scheme) <= set(parts)]
+        yield from ((parent, scheme, [parts[part] for part in scheme]) for scheme in schemes)
+        for one, other in pairwise(units):
+            if not schemes and one.params == other.params:
+                yield parent, tuple(unit.path.rpartition(".")[2] for unit in (one, other)), [one, other]
 
 
 def _split(source: SourceUnit, units: Sequence[TargetUnit], scheme: Sequence[str]) -> Split | None:
@@ -106,7 +134,12 @@ def _fill(findings: Findings, unit: TargetUnit, tensors: dict[str, Shape]) -> No
             findings.ties.append(tie)
         else:
             findings.undecided[name] = shape
-            findings.doubt(unit.path, f"undecided: no tensor fits {leaf or unit.path} {list(shape)}")
+            zeros = (
+                "; Mha(d, key_bias=False) at its parent writes zeros"
+                if (hint(unit.path), leaf) == ("key", "bias")
+                else ""
+            )
+            findings.doubt(unit.path, f"undecided: no tensor fits {leaf or unit.path} {list(shape)}{zeros}")
 
 
 def _lone_tensor(name: str, shape: Shape, tensors: Mapping[str, Shape]) -> str | None:
@@ -121,18 +154,20 @@ def _lone_tensor(name: str, shape: Shape, tensors: Mapping[str, Shape]) -> str |
 
 
 def _tie(findings: Findings, name: str, shape: Shape) -> Tie | None:
-    """Return the embedding a head's matrix may be tied to."""
-    if len(shape) != _MATRIX or not name.endswith(".weight"):
+    """Return the token embedding that a matrix outside of all layers may be tied to."""
+    if len(shape) != _MATRIX or not name.endswith(".weight") or _numbers(name):
         return None
+    filled = {move.target for move in findings.moves}
     embeddings = [
         unit.path
         for unit in findings.units
-        if unit.params.get("weight") == shape and findings.layers.get(unit.path, unit.readings[0]).kind == "Embedding"
+        if unit.path in filled and unit.params.get("weight") == shape and findings.layers[unit.path].kind == "Embedding"
     ]
-    if not embeddings:
-        return None
-    best = max(embeddings, key=lambda path: (hint(path) == "token", likeness(path, name)))
-    return Tie(name, f"{best}.weight", f"not in the file: taken as tied to {best}")
+    tokens = [path for path in embeddings if hint(path) == "token"] or embeddings
+    if len(tokens) == 1 or (tokens and hint(tokens[0]) == "token"):
+        best = max(tokens, key=lambda path: likeness(path, name))
+        return Tie(name, f"{best}.weight", f"not in the file: taken as tied to {best}")
+    return None
 
 
 def _drops(tensors: Mapping[str, Shape]) -> Iterator[Drop]:

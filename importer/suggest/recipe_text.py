@@ -14,6 +14,15 @@ from importer.suggest.template_text import Line, target_lines
 
 __all__ = ["recipe_text"]
 
+_LEGEND = {
+    " of this shape": "`from …? 1 of 3 of this shape`: only names and order say which of them it is.",
+    "norm_first": "`norm_first`: Burn numbers the norms of a layer otherwise than torch if it normalises first.",
+    "square": "`square`: a matrix whose shape does not show whether it is to be transposed; the layer's type decides.",
+    "rotary": "`rotary`: Burn's RotaryEncoding rotates adjacent pairs, Hugging Face files hold the halves of each head. If the\n"
+    "#   model uses it: {match: '<path>.weight$', rearrange: '(h two r) ... -> (h r two) ...', sizes: {h: <heads>, two: 2}}",
+    "w - 1": "`w - 1`: if so, {match: '<path>.weight$', map: '1 + x'} under `tensors`.",
+}
+"""What the short comments mean, for those that occur."""
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -47,7 +56,10 @@ def recipe_text(findings: Findings, *, name: str, about: str, names: Sequence[st
 
 
 def _head(findings: Findings, name: str, about: str) -> Iterator[str]:
-    yield f"# A draft: {len(findings.marks())} things to check, each marked `check:`; {len(findings.undecided)} undecided."
+    marks = findings.marks()
+    yield f"# A draft: {len(marks)} things to check, each marked `check:`; {len(findings.undecided)} undecided."
+    yield from (f"# {words}" for begin, words in _LEGEND.items() if any(begin in mark.text for mark in marks))
+    yield from (f"# check: {remark.text}" for remark in findings.remarks)
     yield from ("recipe: 1", f"name: {name}", f"about: {_quoted(about)}")
 
 

@@ -54,7 +54,7 @@ class _Draft:
 
     def replacement(self) -> str:
         """Return the new text."""
-        segments = (f"{before}${ref}{after}" if ref else before for before, ref, after in self.target)
+        segments = (f"{before}{_reference(ref, after)}{after}" if ref else before for before, ref, after in self.target)
         text = ".".join(segments)
         return text if self.is_tensor or not text else f"{text}."
 
@@ -75,6 +75,11 @@ class _Member:
 
 
 _DOT = re.escape(".")
+
+
+def _reference(number: int, after: str) -> str:
+    """Return `$1`, or `${1}` where a letter or digit follows."""
+    return f"${{{number}}}" if after else f"${number}"
 
 
 def _segment_pattern(segment: _Segment) -> str:
@@ -118,7 +123,7 @@ def _outcome(rules: Iterable[RenameRule], names: Iterable[str]) -> dict[str, str
     outcome = {name: name for name in names}
     for rule in rules:
         pattern = re.compile(rule.pattern)
-        template = re.sub(r"\$(\d+)", r"\\g<\1>", rule.replacement)
+        template = re.sub(r"\$(\d+)|\$\{(\d+)\}", r"\\g<\1\2>", rule.replacement)
         outcome = {name: pattern.sub(template, current) for name, current in outcome.items()}
     return outcome
 
@@ -226,9 +231,16 @@ def _mergeable(draft: _Draft) -> Iterator[tuple[object, _Member]]:
 
 
 def _common(one: str, other: str) -> str:
-    """Return the longest text both have, the first of equals; a number only where it ends a word."""
-    texts = [one[i:j] for i in range(len(one)) for j in range(i + 1, len(one) + 1)]
-    return max((text for text in texts if text in other), key=len, default="")
+    """Return the longest text both have, the first of equals; the line between two words is no part of it."""
+    texts = (one[i:j] for i in range(len(one)) for j in range(i + 1, len(one) + 1))
+    return max((text for text in texts if _is_word_in(text, one) and _is_word_in(text, other)), key=len, default="")
+
+
+def _is_word_in(text: str, segment: str) -> bool:
+    """Whether a text stands in a segment and cuts no number apart."""
+    before, found, after = segment.partition(text)
+    cut = (before[-1:] + text[:1]).isdecimal() * len(before) or (text[-1:] + after[:1]).isdecimal() * len(after)
+    return bool(found) and not cut and text == text.strip("_")
 
 
 def _joined(members: Sequence[_Member]) -> _Draft:
@@ -237,6 +249,8 @@ def _joined(members: Sequence[_Member]) -> _Draft:
     if len(members) == 1:
         return draft
     words = tuple(dict.fromkeys(member.choice.words[0] for member in members))
+    if all(word.isdecimal() for word in words):
+        words = tuple(sorted(words, key=int))
     source = (*draft.source[:s], replace(first.choice, words=words), *draft.source[s + 1 :])
     number = 1 + sum(isinstance(segment, _Choice) for segment in draft.source[:s])
     target = [(text, ref + 1 if ref >= number else ref, after) for text, ref, after in draft.target]

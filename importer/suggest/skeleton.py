@@ -75,7 +75,11 @@ class TargetUnit:
 
     def names(self) -> tuple[str, ...]:
         """Return the full names of its parameters."""
-        return tuple(f"{self.path}.{leaf}" if leaf else self.path for leaf in self.params)
+        return tuple(name for name, _ in self.shapes())
+
+    def shapes(self) -> tuple[tuple[str, Shape], ...]:
+        """Return the full names of its parameters with their shapes."""
+        return tuple((f"{self.path}.{leaf}" if leaf else self.path, shape) for leaf, shape in self.params.items())
 
 
 def read_units(shapes: Mapping[str, Shape]) -> tuple[TargetUnit, ...]:
@@ -110,8 +114,7 @@ def with_attention(units: Sequence[TargetUnit]) -> tuple[TargetUnit, ...]:
     for parent, children in parents.items():
         if parent and set(children) == set(_PROJECTIONS):
             leaves = {f"{c}.{leaf}": shape for c in _PROJECTIONS for leaf, shape in children[c].params.items()}
-            width = children["query"].params["weight"][0]
-            readings = _exact([_reading("Mha", d=width)], leaves)
+            readings = _exact(_attention({child: unit.params["weight"] for child, unit in children.items()}), leaves)
             if readings:
                 joined[parent] = TargetUnit(parent, leaves, readings)
     kept: dict[str, TargetUnit] = {}
@@ -120,6 +123,14 @@ def with_attention(units: Sequence[TargetUnit]) -> tuple[TargetUnit, ...]:
         replaced = parent in joined and unit.path.rpartition(".")[2] in _PROJECTIONS
         kept.setdefault(parent if replaced else unit.path, joined[parent] if replaced else unit)
     return tuple(kept.values())
+
+
+def _attention(weights: Mapping[str, Shape]) -> Iterator[Reading]:
+    """Yield the attentions with these projections."""
+    width, queries = weights["query"]
+    context, keys = weights["key"]
+    yield _reading("Mha", d=width)
+    yield _reading("CrossAttention", d=width, context=context, queries=queries, keys=keys)
 
 
 def _with_stacks(modules: Mapping[str, dict[str, Shape]]) -> dict[str, dict[str, Shape]]:
@@ -145,15 +156,15 @@ def _readings(path: str, leaves: Mapping[str, Shape]) -> Iterator[Reading]:
         return
     if any("_transform." in leaf for leaf in leaves):
         yield from _recurrent(leaves)
-        return
-    weight, bias = leaves.get("weight"), leaves.get("bias")
-    if weight is None or not set(leaves) <= {"weight", "bias"} or (bias is not None and len(bias) != 1):
-        return
-    size = None if bias is None else bias[0]
+    elif "weight" in leaves and set(leaves) <= {"weight", "bias"} and len(leaves.get("bias", (0,))) == 1:
+        yield from _weighted(path, leaves["weight"], leaves["bias"][0] if "bias" in leaves else None)
+
+
+def _weighted(path: str, weight: Shape, bias: int | None) -> Iterator[Reading]:
     if len(weight) == _MATRIX:
-        yield from _matrix(path, weight, size)
+        yield from _matrix(path, weight, bias)
     elif len(weight) in _KERNELS:
-        yield from _kernel(path, weight, size)
+        yield from _kernel(path, weight, bias)
 
 
 def _matrix(path: str, weight: Shape, bias: int | None) -> Iterator[Reading]:
