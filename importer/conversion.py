@@ -16,13 +16,13 @@ from importer._version import __version__
 from importer.checkpoint import Checkpoint, open_checkpoint
 from importer.errors import DecisionNeededError, Location, UsageError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
-from importer.plan import AdapterChoice, DTypeChoice, PlanOptions, build_plan, weights_below
+from importer.plan import AdapterChoice, DTypeChoice, Plan, PlanOptions, build_plan, weights_below
 from importer.recipes import Choice, Pattern, Recipe, choose_recipe, load_recipe, parse_pattern, unwrap_root
 from importer.recipes.faults import TextError
 from importer.report import ApplyResult, applied_from
 from importer.writers import Destination, Format, OutputTensor, plan_layout, write
 
-__all__ = ["convert"]
+__all__ = ["PlannedConversion", "convert", "open_target", "plan_conversion"]
 
 PathLike = str | os.PathLike[str]
 
@@ -96,19 +96,20 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
     """
     started = time.monotonic()
     form = _format_of(output)
-    checkpoint = open_checkpoint(source, root=root, sparse=sparse, quantized=quantized, limits=limits)
-    chosen = _choose(recipe, checkpoint)
-    if root is None and chosen.recipe is not None:
-        checkpoint = _entered(checkpoint, chosen.recipe)
-    options = PlanOptions(
-        recipe=chosen.recipe,
-        adapter=_adapter(adapter, chosen),
-        skeleton=None if target is None else _open_target(target, limits),
-        dtype=None if dtype is None else _option(DTypeChoice, dtype, "dtype"),
-        stable_ids=_option(_ParamIds, param_ids, "param_ids") is _ParamIds.STABLE,
-        only=None if only is None else _only(only),
+    planned = plan_conversion(
+        source,
+        recipe=recipe,
+        target=target,
+        root=root,
+        dtype=dtype,
+        adapter=adapter,
+        param_ids=param_ids,
+        only=only,
+        sparse=sparse,
+        quantized=quantized,
+        limits=limits,
     )
-    plan = build_plan(checkpoint, options)
+    checkpoint, plan = planned.checkpoint, planned.plan
     tensors = [OutputTensor(step.name, step.array, step.param_id) for step in plan.steps]
     destination = Destination(
         path=os.fspath(output),
@@ -116,15 +117,15 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
         shard_size=shard_size,
         overwrite=overwrite,
         workers=workers,
-        metadata=_metadata(checkpoint, chosen, options.adapter),
+        metadata=_metadata(checkpoint, planned.options),
         scalars=checkpoint.scalars,
-        fingerprint=_fingerprint(checkpoint, options) if shard_size else None,
+        fingerprint=_fingerprint(checkpoint, planned.options) if shard_size else None,
     )
     result = ApplyResult(
         source=os.fspath(source),
         container=checkpoint.container,
         root=checkpoint.root,
-        recipe=chosen.described,
+        recipe=planned.recipe,
         output=destination.path,
         format=form.value,
         written=False,
@@ -153,6 +154,57 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
         notes=(*result.notes, *kept),
         seconds=time.monotonic() - started,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedConversion:
+    """A conversion before its output is laid out.
+
+    Attributes:
+        checkpoint: the opened source, its root settled.
+        recipe: name of the recipe and why it was chosen; None for a conversion as it is.
+        options: what the plan was made with.
+        plan: the plan.
+    """
+
+    checkpoint: Checkpoint
+    recipe: str | None
+    options: PlanOptions
+    plan: Plan
+
+
+def plan_conversion(  # noqa: PLR0913 - the options of the command line, one for one
+    source: PathLike,
+    *,
+    recipe: str = "auto",
+    target: PathLike | None = None,
+    root: str | None = None,
+    dtype: str | None = None,
+    adapter: str = "auto",
+    param_ids: str = "none",
+    only: str | None = None,
+    sparse: str = "report",
+    quantized: str = "report",
+    limits: Limits = DEFAULT_LIMITS,
+) -> PlannedConversion:
+    """Open, choose the recipe and plan, as `convert` does with the same arguments; nothing is written.
+
+    Raises:
+        ImporterError: as `convert`, but for the output.
+    """
+    checkpoint = open_checkpoint(source, root=root, sparse=sparse, quantized=quantized, limits=limits)
+    chosen = _choose(recipe, checkpoint)
+    if root is None and chosen.recipe is not None:
+        checkpoint = _entered(checkpoint, chosen.recipe)
+    options = PlanOptions(
+        recipe=chosen.recipe,
+        adapter=_adapter(adapter, chosen),
+        skeleton=None if target is None else open_target(target, limits),
+        dtype=None if dtype is None else _option(DTypeChoice, dtype, "dtype"),
+        stable_ids=_option(_ParamIds, param_ids, "param_ids") is _ParamIds.STABLE,
+        only=None if only is None else _only(only),
+    )
+    return PlannedConversion(checkpoint, chosen.described, options, build_plan(checkpoint, options))
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,7 +276,13 @@ def _format_of(output: PathLike) -> Format:
     return form
 
 
-def _open_target(target: PathLike, limits: Limits) -> Checkpoint:
+def open_target(target: PathLike, limits: Limits = DEFAULT_LIMITS) -> Checkpoint:
+    """Open a file saved from the fresh Burn model.
+
+    Raises:
+        SourceError: the file was refused.
+        UsageError: it is neither burnpack nor safetensors.
+    """
     skeleton = open_checkpoint(target, limits=limits)
     if skeleton.container not in {form.value for form in Format}:
         raise UsageError(
@@ -251,7 +309,7 @@ def _only(text: str) -> Pattern:
         raise UsageError(f"the pattern of `only` is wrong: {error.what}", how=error.how) from error
 
 
-def _metadata(checkpoint: Checkpoint, chosen: _Chosen, adapter: AdapterChoice) -> dict[str, str]:
+def _metadata(checkpoint: Checkpoint, options: PlanOptions) -> dict[str, str]:
     """Return what the output says of itself: how it was made, and in which layout its modules are.
 
     A loader that adapts layouts once more would transpose square matrices unseen; `importer.layout` tells it not to.
@@ -259,10 +317,10 @@ def _metadata(checkpoint: Checkpoint, chosen: _Chosen, adapter: AdapterChoice) -
     """
     kept = {key: text for key, text in checkpoint.metadata.items() if key not in {"format", "producer", "version"}}
     layout = {AdapterChoice.BURN: "burn", AdapterChoice.TORCH: "torch"}.get(
-        adapter, kept.get("importer.layout", "source")
+        options.adapter, kept.get("importer.layout", "source")
     )
     made = {"format": "pt" if layout == "torch" else "burn", "producer": "importer", "version": __version__}
-    recipe = {"importer.recipe": chosen.recipe.name} if chosen.recipe is not None and chosen.recipe.path else {}
+    recipe = {"importer.recipe": options.recipe.name} if options.recipe is not None and options.recipe.path else {}
     return {**kept, **made, "importer.layout": layout, **recipe}
 
 
