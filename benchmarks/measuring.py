@@ -43,7 +43,8 @@ def run(command: Sequence[str | Path], *, cwd: Path) -> Usage:
     """
     started = time.perf_counter()
     words = list(map(str, command))
-    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment["PYTHONPATH"] = str(ROOT)
     with subprocess.Popen(words, cwd=cwd, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as process:
         assert process.stdout is not None
         printed = process.stdout.read()

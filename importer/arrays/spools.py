@@ -6,7 +6,6 @@ Not here: what is computed (`movement` asks for spools, `arithmetic` for factors
 from __future__ import annotations
 
 import os
-import tempfile
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -48,6 +47,8 @@ class Spool:
             done += os.preadv(self._descriptor, [buffer[done:]], offset + done)
 
     def _filled(self) -> int:
+        import tempfile
+
         from importer.arrays.evaluation import write_to
 
         with tempfile.TemporaryFile() as spool:

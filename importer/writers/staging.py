@@ -10,9 +10,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import shutil
 from dataclasses import dataclass, field
-from hashlib import sha256
 from pathlib import Path
 
 from importer.writers.model import Destination, FileLayout, Layout
@@ -83,6 +81,8 @@ class Staging:
 
     def discard(self) -> None:
         """Remove the folder and what is in it."""
+        import shutil
+
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def discard_if_useless(self) -> None:
@@ -115,6 +115,8 @@ def _digest(layout: Layout, destination: Destination) -> str | None:
     """Return what stands for the whole output: where it comes from, and every byte outside of tensors."""
     if destination.fingerprint is None:
         return None
+    from hashlib import sha256
+
     digest = sha256(destination.fingerprint.encode("utf-8", "surrogatepass"))
     for path, file in layout.files:
         digest.update(f"\0{Path(path).name}\0{file.nbytes}\0".encode("utf-8", "surrogatepass"))
