@@ -13,6 +13,7 @@ from importer._version import __version__
 
 __all__ = ["Arguments", "build_parser", "parse"]
 
+_SKELETON = "a .bpk or .safetensors that your Burn program saved from the freshly initialised model"
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
 
@@ -46,6 +47,8 @@ class Arguments(argparse.Namespace):
     limit: list[tuple[str, float]]
     name: str
     action: str
+    skeleton: str
+    recipe_file: str | None
 
 
 def parse(arguments: Sequence[str] | None) -> Arguments:
@@ -67,6 +70,9 @@ def build_parser() -> argparse.ArgumentParser:
     _add_inspect(commands)
     _add_convert(commands)
     _add_recipes(commands)
+    _add_suggest(commands)
+    _add_template(commands)
+    _add_explain(commands)
     return parser
 
 
@@ -211,6 +217,56 @@ def _add_recipes(commands: Commands[argparse.ArgumentParser]) -> None:
     check.add_argument("name", metavar="FILE")
 
 
+def _add_suggest(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "suggest",
+        "draft a recipe for your own Burn model",
+        "Draft a recipe that turns SRC into what FILE names, by aligning names, shapes and order. What they do not settle is\n"
+        "marked `check:`. Ends with 1 if a parameter of the target is left without a source.",
+        ("suggest model.pt --target fresh.bpk -o my-model.yaml",),
+    )
+    _add_source(parser)
+    parser.add_argument("--target", required=True, dest="skeleton", metavar="FILE", help=_SKELETON)
+    parser.add_argument(
+        "-o", "--output", dest="recipe_file", metavar="FILE", help="write the recipe here (default: stdout)"
+    )
+    parser.add_argument("--overwrite", action="store_true", help="replace an existing recipe")
+    parser.add_argument("--root", metavar="KEY", help="dotted key below which the weights lie (default: found)")
+    parser.set_defaults(run=_run_suggest)
+
+
+def _add_template(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "template",
+        "print the target section for your own Burn model",
+        "Print a recipe's `target` section that declares exactly the parameters of FILE. Layers that a file cannot tell apart\n"
+        "are named in comments.",
+        ("template fresh.bpk",),
+    )
+    parser.add_argument("skeleton", metavar="FILE", help=_SKELETON)
+    parser.set_defaults(run=_run_template)
+
+
+def _add_explain(commands: Commands[argparse.ArgumentParser]) -> None:
+    parser = _command(
+        commands,
+        "explain",
+        "show what happens to one tensor",
+        "Show each step from the bytes in SRC to the bytes in the output: where they lie, which rules fire, how the layout\n"
+        "changes. NAME is a source's or an output's. Ends with 1 if the tensor does not reach the output, and says why.",
+        (
+            "explain Llama-3.2-1B/ model.layers.0.self_attn.q_proj.weight",
+            "explain model.pt fc.weight --recipe my-model.yaml",
+        ),
+    )
+    _add_source(parser)
+    parser.add_argument("name", metavar="NAME", help="name of a tensor in the source or in the output")
+    _add_mapping_options(parser)
+    parser.set_defaults(run=_run_explain)
+
+
 def _run_inspect(arguments: Arguments) -> int:
     from importer.cli.inspect import run
 
@@ -225,6 +281,24 @@ def _run_convert(arguments: Arguments) -> int:
 
 def _run_recipes(arguments: Arguments) -> int:
     from importer.cli.recipes import run
+
+    return run(arguments)
+
+
+def _run_suggest(arguments: Arguments) -> int:
+    from importer.cli.suggest import run
+
+    return run(arguments)
+
+
+def _run_template(arguments: Arguments) -> int:
+    from importer.cli.template import run
+
+    return run(arguments)
+
+
+def _run_explain(arguments: Arguments) -> int:
+    from importer.cli.explain import run
 
     return run(arguments)
 
