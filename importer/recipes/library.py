@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from importer.errors import MissingFileError, RecipeError, shown
+from importer.limits import DEFAULT_LIMITS
 from importer.recipes.faults import combined, did_you_mean
 from importer.recipes.inheritance import joined, without_removals
 from importer.recipes.model import Recipe
@@ -135,6 +136,9 @@ def _resolved(own: OwnRecipe, chain: Sequence[str]) -> tuple[Recipe, tuple[Recip
 
 
 def _parent_path(own: OwnRecipe, chain: Sequence[str]) -> Path:
+    if _is_path(own.extends) and not own.extends.endswith(_ENDINGS):
+        # Messages about its contents would show a file that the author of the recipe may not be able to read.
+        raise RecipeError(f"{shown(own.extends)} is no name of a recipe", how="Name a .yaml file or a built-in recipe.")
     path = Path(own.recipe.path).parent / own.extends if _is_path(own.extends) else find_builtin(own.extends)
     if len(chain) >= _MAX_PARENTS:
         raise RecipeError("the chain of extends is too long", how=f"Keep it below {_MAX_PARENTS} recipes.")
@@ -152,14 +156,18 @@ def _is_path(text: str) -> bool:
 
 
 def read_text(path: Path) -> str:
-    """Return a recipe file's text; its size is checked by the reader.
+    """Return a recipe file's text, or so much of it that the reader sees it is too long.
 
     Raises:
         RecipeError: it is no UTF-8 text.
         MissingFileError: it cannot be read.
     """
     try:
-        return path.read_text(encoding="utf-8-sig")
+        # A recipe can name its parent, and neither a pipe nor a device ever ends.
+        if not path.is_file():
+            raise MissingFileError(f"there is no recipe file {shown(path)}", how="Check the path.")
+        with path.open(encoding="utf-8-sig") as file:
+            return file.read(DEFAULT_LIMITS.max_recipe_bytes + 1)
     except UnicodeDecodeError as error:
         raise RecipeError(f"{shown(path)} is no UTF-8 text", how="Save it as UTF-8.") from error
     except OSError as error:

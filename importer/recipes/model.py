@@ -13,6 +13,7 @@ from importer.adapters.model import Args
 from importer.dtypes import DType
 from importer.errors import Location
 from importer.recipes.expressions import Expression, Value
+from importer.recipes.operations import Operation
 from importer.recipes.patterns import Pattern
 from importer.recipes.replacements import Replacement
 
@@ -29,7 +30,6 @@ __all__ = [
     "Rename",
     "RuleRef",
     "Step",
-    "StepKind",
     "StoredAs",
     "TemplateNode",
     "TypeRule",
@@ -38,10 +38,6 @@ __all__ = [
 
 Variants: TypeAlias = Literal["keep", "skip"]
 """Whether enum variants (`<Basic>`) are segments of the names that are written. Burnpack needs them (`keep`)."""
-
-StepKind: TypeAlias = Literal[
-    "rearrange", "split", "concat", "stack", "unstack", "slice", "weight_norm", "spectral_norm", "map"
-]
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,41 +141,23 @@ class StoredAs:
     rule: RuleRef
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Step:
     """One entry of `tensors`.
 
     Attributes:
-        kind: the operation.
+        operation: what is done.
         match: one pattern, or as many as the operation takes tensors.
         into: names of the results; None drops one part. Empty: the name stays.
-        pattern: of `rearrange`.
-        formula: of `map`, with names of the config still in it.
-        sizes: named sizes of `rearrange`.
-        parts: of `split`: one expression for a number of equal parts.
-        sections: of `split`: one expression per part.
-        order: of `stack`: the capture that gives the position.
-        dim: axis.
-        start: of `slice`, an expression; None for the beginning.
-        stop: of `slice`, an expression; None for the end.
         when: condition over the config.
         rule: where it stands.
     """
 
-    kind: StepKind
+    operation: Operation
     match: tuple[Pattern, ...]
+    into: tuple[Replacement | None, ...]
+    when: Expression | None
     rule: RuleRef
-    into: tuple[Replacement | None, ...] = ()
-    pattern: str = ""
-    formula: str = ""
-    sizes: Mapping[str, Expression] = field(default_factory=dict)
-    parts: Expression | None = None
-    sections: tuple[Expression, ...] = ()
-    order: int = 0
-    dim: int = 0
-    start: Expression | None = None
-    stop: Expression | None = None
-    when: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

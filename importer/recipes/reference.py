@@ -12,10 +12,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from importer.adapters import LAYERS
+from importer.recipes.operation_forms import OPERATIONS
 from importer.recipes.section_forms import ACCEPT_FIELDS, DTYPE_FIELDS
 from importer.recipes.sections import RECIPE
 from importer.recipes.shapes import Field, Schema
-from importer.recipes.step_forms import OPERATIONS, STEP_FIELDS
+from importer.recipes.step_forms import STEP_FIELDS
 from importer.recipes.template_forms import RESERVED_KEYS, TARGET
 
 __all__ = ["recipe_reference", "recipe_schema", "with_reference", "write_docs"]

@@ -6,7 +6,8 @@ Not here: the operations themselves (`importer.arrays`), and the order of the pi
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
 
 from importer.arrays import (
     Array,
@@ -25,6 +26,18 @@ from importer.recipes.expressions import Expression, whole_number
 from importer.recipes.faults import TextError, as_written
 from importer.recipes.formulas import settle_formula
 from importer.recipes.model import Step
+from importer.recipes.operations import (
+    Concat,
+    Map,
+    Operation,
+    Rearrange,
+    Slice,
+    SpectralNorm,
+    Split,
+    Stack,
+    Unstack,
+    WeightNorm,
+)
 from importer.recipes.scopes import ConfigScope, evaluate_at
 from importer.recipes.working import Item, Record, merged
 
@@ -33,6 +46,8 @@ if TYPE_CHECKING:
 
 __all__ = ["StepRunner"]
 
+_Work: TypeAlias = "Callable[[Step, Item, regex.Match[str]], list[Item]]"
+"""What a step does with one tensor whose name matches: the tensors in its place."""
 _MAX_PARTS = 100_000
 """Parts of one `unstack`."""
 _MAX_DIGITS = 9
@@ -56,23 +71,21 @@ class StepRunner:
         if step.when is not None and not evaluate_at(step.when, self._scope, step.rule):
             self._record.used.add(step.rule)
             return list(items)
-        match step.kind:
-            case "rearrange" | "slice" | "map":
-                return self._each(step, items, self._single(step))
-            case "split":
-                return self._each(step, items, self._splitter(step))
-            case "unstack":
-                return self._each(step, items, self._unstacked)
-            case "stack":
-                return self._stacked(step, items)
-            case "concat" | "weight_norm" | "spectral_norm":
+        match step.operation:
+            case Rearrange() | Slice() | Map() as operation:
+                return self._each(step, items, self._changer(step, operation))
+            case Split() as operation:
+                return self._each(step, items, self._splitter(step, operation))
+            case Unstack(dim=dim):
+                return self._each(step, items, partial(_unstacked, dim))
+            case Stack() as operation:
+                return self._stacked(step, operation, items)
+            case Concat() | WeightNorm() | SpectralNorm():
                 return self._joined(step, items)
 
     # --- one tensor in ---
 
-    def _each(
-        self, step: Step, items: Sequence[Item], work: Callable[[Step, Item, regex.Match[str]], list[Item]]
-    ) -> list[Item]:
+    def _each(self, step: Step, items: Sequence[Item], work: _Work) -> list[Item]:
         """Replace every tensor whose name matches by what `work` makes of it."""
         result: list[Item] = []
         pattern = step.match[0]
@@ -89,9 +102,9 @@ class StepRunner:
                 result.append(item)
         return result
 
-    def _single(self, step: Step) -> Callable[[Step, Item, regex.Match[str]], list[Item]]:
+    def _changer(self, step: Step, operation: Rearrange | Slice | Map) -> _Work:
         """Return the work of an operation that gives one tensor, its expressions settled."""
-        change = self._change(step)
+        change = self._change(step, operation)
 
         def work(step: Step, item: Item, match: regex.Match[str]) -> list[Item]:
             into = step.into[0] if step.into else None
@@ -100,34 +113,31 @@ class StepRunner:
 
         return work
 
-    def _change(self, step: Step) -> Callable[[Array], Array]:
-        if step.kind == "rearrange":
-            sizes = {name: self._number(step, size) for name, size in step.sizes.items()}
-            return lambda array: rearrange(array, step.pattern, sizes)
-        if step.kind == "map":
-            try:
-                formula = settle_formula(step.formula, self._scope)
-            except TextError as error:
-                raise error.at(step.rule.location) from error
-            return lambda array: elementwise(array, formula)
-        start = 0 if step.start is None else self._number(step, step.start)
-        stop = None if step.stop is None else self._number(step, step.stop)
+    def _change(self, step: Step, operation: Rearrange | Slice | Map) -> Callable[[Array], Array]:
+        match operation:
+            case Rearrange(pattern=pattern):
+                sizes = {name: self._number(step, size) for name, size in operation.sizes.items()}
+                return lambda array: rearrange(array, pattern, sizes)
+            case Map(formula=text):
+                try:
+                    formula = settle_formula(text, self._scope)
+                except TextError as error:
+                    raise error.at(step.rule.location) from error
+                return lambda array: elementwise(array, formula)
+            case Slice(dim=dim):
+                start = 0 if operation.start is None else self._number(step, operation.start)
+                stop = None if operation.stop is None else self._number(step, operation.stop)
+                return lambda array: narrow(array, dim, start, _size(array, dim) if stop is None else stop)
 
-        def sliced(array: Array) -> Array:
-            size = _size(array, step.dim)
-            return narrow(array, step.dim, start, size if stop is None else stop)
-
-        return sliced
-
-    def _splitter(self, step: Step) -> Callable[[Step, Item, regex.Match[str]], list[Item]]:
-        sections = tuple(self._number(step, section) for section in step.sections)
-        count = 0 if step.parts is None else self._number(step, step.parts)
+    def _splitter(self, step: Step, operation: Split) -> _Work:
+        listed = tuple(self._number(step, size) for size in operation.sizes)
+        count = 0 if operation.count is None else self._number(step, operation.count)
 
         def work(step: Step, item: Item, match: regex.Match[str]) -> list[Item]:
-            sizes = sections or _equal_parts(_size(item.array, step.dim), count)
+            sizes = listed or _equal_parts(_size(item.array, operation.dim), count)
             if len(sizes) != len(step.into):
                 raise TextError(f"{len(sizes)} parts, but {len(step.into)} names under 'into'", how="Name every part.")
-            parts = split(item.array, step.dim, sizes)
+            parts = split(item.array, operation.dim, sizes)
             kept = [
                 item.part(step.rule, name.expand(match), part)
                 for name, part in zip(step.into, parts, strict=True)
@@ -139,30 +149,18 @@ class StepRunner:
 
         return work
 
-    def _unstacked(self, step: Step, item: Item, match: regex.Match[str]) -> list[Item]:
-        size = _size(item.array, step.dim)
-        if size > _MAX_PARTS:
-            raise TextError(f"{size} parts are too many", how=f"Unstack an axis of at most {_MAX_PARTS}.")
-        into, shape = step.into[0], item.array.shape
-        assert into is not None, "the reader wants one name"
-        rest = (*shape[: step.dim], *shape[step.dim + 1 :])
-        return [
-            item.part(step.rule, into.expand(match, {"i": i}), reshape(narrow(item.array, step.dim, i, i + 1), rest))
-            for i in range(size)
-        ]
-
     # --- several tensors in ---
 
-    def _stacked(self, step: Step, items: Sequence[Item]) -> list[Item]:
+    def _stacked(self, step: Step, operation: Stack, items: Sequence[Item]) -> list[Item]:
         groups: dict[tuple[str | None, ...], dict[int, tuple[Item, regex.Match[str]]]] = {}
         for item in items:
             match = step.match[0].search(item.name, self._timeout)
             if match is None:
                 continue
             self._record.used.add(step.rule)
-            number, key = _order(match, step.order)
+            number, key = _order(match, operation.order)
             if number is None:
-                what = f"${step.order} of {shown(item.name)} is no number"
+                what = f"${operation.order} of {shown(item.name)} is no number"
                 self._record.fault(item.name, what, "stack orders by a capture such as (\\d+).", step.rule)
                 continue
             groups.setdefault(key, {})[number] = (item, match)
@@ -199,7 +197,9 @@ class StepRunner:
             return True
         name = group[0][0].name
         what = f"{shown(name)} has no partner that matches {as_written(step.match[missing].text)}"
-        self._record.fault(name, what, f"{step.kind} needs {len(step.match)} tensors with equal captures.", step.rule)
+        self._record.fault(
+            name, what, f"{step.operation.kind} needs {len(step.match)} tensors with equal captures.", step.rule
+        )
         return False
 
     def _replaced(
@@ -214,7 +214,7 @@ class StepRunner:
         for group in groups:
             members = [item for item, _ in group]
             try:
-                array = _combined(step, [item.array for item in members])
+                array = _combined(step.operation, [item.array for item in members])
                 result = merged(step.rule, members, into.expand(group[0][1]), array)
             except (TensorError, TextError) as error:
                 self._fault(step, members[0].name, error)
@@ -233,19 +233,34 @@ class StepRunner:
             raise error.at(step.rule.location) from error
 
     def _fault(self, step: Step, name: str, error: TensorError | TextError | RecipeError) -> None:
-        self._record.fault(name, f"{step.kind} of {shown(name)}: {error.what}", error.how, step.rule)
+        self._record.fault(name, f"{step.operation.kind} of {shown(name)}: {error.what}", error.how, step.rule)
 
 
-def _combined(step: Step, arrays: Sequence[Array]) -> Array:
-    match step.kind:
-        case "weight_norm":
+def _unstacked(dim: int, step: Step, item: Item, match: regex.Match[str]) -> list[Item]:
+    size = _size(item.array, dim)
+    if size > _MAX_PARTS:
+        raise TextError(f"{size} parts are too many", how=f"Unstack an axis of at most {_MAX_PARTS}.")
+    into, shape = step.into[0], item.array.shape
+    assert into is not None, "the reader wants one name"
+    rest = (*shape[:dim], *shape[dim + 1 :])
+    return [
+        item.part(step.rule, into.expand(match, {"i": i}), reshape(narrow(item.array, dim, i, i + 1), rest))
+        for i in range(size)
+    ]
+
+
+def _combined(operation: Operation, arrays: Sequence[Array]) -> Array:
+    match operation:
+        case WeightNorm():
             return weight_norm(arrays[0], arrays[1])
-        case "spectral_norm":
-            return spectral_norm(arrays[0], arrays[1], arrays[2], step.dim)
-        case "stack":
-            return stack(arrays, step.dim)
+        case SpectralNorm(dim=dim):
+            return spectral_norm(arrays[0], arrays[1], arrays[2], dim)
+        case Stack(dim=dim):
+            return stack(arrays, dim)
+        case Concat(dim=dim):
+            return concat(arrays, dim)
         case _:
-            return concat(arrays, step.dim)
+            raise AssertionError(f"{operation.kind} takes one tensor")
 
 
 def _order(match: regex.Match[str], order: int) -> tuple[int | None, tuple[str | None, ...]]:

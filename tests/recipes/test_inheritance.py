@@ -8,6 +8,7 @@ import pytest
 
 from importer.errors import RecipeError
 from importer.recipes import Recipe, apply_recipe, load_recipe
+from importer.recipes.operations import Map
 from tests.builders.named import of_names
 
 PARENT = r"""recipe: 1
@@ -49,7 +50,7 @@ def shapes(recipe: Recipe) -> dict[str, tuple[int, ...]]:
 def test_rules_of_the_child_run_before_the_parents(tmp_path: Path) -> None:
     recipe = extended(tmp_path, "rename: [['^x\\.', 'child.']]\ntensors: [{match: q, map: x}]")
     assert [rename.replacement.text for rename in recipe.rename] == ["child.", "parent."]
-    assert [step.formula for step in recipe.tensors] == ["x", "1 + x"]
+    assert [step.operation for step in recipe.tensors] == [Map("x"), Map("1 + x")]
     assert [
         entry.name for entry in apply_recipe(recipe, of_names("x.a"), {"hidden": 1, "layers": 1, "heads": 1}).entries
     ] == ["child.a"]

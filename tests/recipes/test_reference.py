@@ -11,10 +11,10 @@ import yaml
 
 from importer.recipes.faults import Faults
 from importer.recipes.nodes import ListNode, MappingNode, Node, Scalar, parse_yaml
+from importer.recipes.operation_forms import OPERATIONS
 from importer.recipes.reading import read_recipe
 from importer.recipes.reference import recipe_schema, with_reference
 from importer.recipes.sections import RECIPE
-from importer.recipes.step_forms import OPERATIONS
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
