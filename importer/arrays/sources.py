@@ -43,12 +43,13 @@ def strided(  # noqa: PLR0913 - torch's own description of a tensor
     """
     end = offset
     count = 1
-    lowest = offset
-    for size, stride in zip(shape, strides, strict=False):
+    # Sizes come from files: with too many of them the products alone would take hours.
+    lowest = offset if len(shape) == len(strides) <= _MAX_DIMENSIONS else -1
+    for size, stride in zip(shape[:_MAX_DIMENSIONS], strides, strict=False):
         count *= size
         end += (size - 1) * stride
         lowest = min(lowest, size, stride)
-    if len(shape) != len(strides) or lowest < 0 or len(shape) > _MAX_DIMENSIONS:
+    if lowest < 0:
         raise TensorError(
             f"shape {list(shape)} with strides {list(strides)} at element {offset} describes no tensor",
             where=storage.where,

@@ -16,12 +16,14 @@ from importer.checkpoint.found import NotDense
 from importer.checkpoint.structures import pickled_bytes
 from importer.checkpoint.vocabulary import NUMPY_MODULES
 from importer.dtypes import DType, Kind, dtype_of_numpy
-from importer.errors import Location, TensorError
+from importer.errors import Location, TensorError, shown
+from importer.limits import DEFAULT_LIMITS
 from importer.storages import MemoryStorage
 from importer.unpickling import Call, Global
 
 __all__ = ["is_numpy", "read_array", "read_scalar"]
 
+_LARGEST = (1 << 63) - 1
 _FLOATS = {"F16": "e", "F32": "f", "F64": "d", "C64": "ff", "C128": "dd"}
 _HOW = "The file is damaged: get it again from where it came."
 
@@ -82,9 +84,9 @@ def _array(
     element, raw = _element(dtype), pickled_bytes(data)
     if element is None or raw is None:
         return NotDense("numpy", "a numpy array of objects, texts, dates or records")
-    sizes = [size for size in shape if type(size) is int]
-    if len(sizes) != len(shape):
-        raise TensorError("the shape of the numpy array is not made of integers", where=where, how=_HOW)
+    sizes = [size for size in shape if type(size) is int and 0 <= size <= _LARGEST]
+    if len(sizes) != len(shape) or len(sizes) > DEFAULT_LIMITS.max_dimensions:
+        raise TensorError(f"the numpy array has the shape {shown(shape)}", where=where, how=_HOW)
     strides = []
     step = 1
     for size in sizes if fortran else reversed(sizes):

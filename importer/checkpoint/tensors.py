@@ -29,6 +29,7 @@ _STATE_OF_TENSOR = 4  # storage, offset, size, stride: torch.Tensor before 0.1.1
 _STATE_OF_VARIABLE = 5  # data, ...: torch.autograd.Variable before 0.4
 _METADATA_V2 = 6  # position of the lazy bits among the arguments of _rebuild_tensor_v2
 _DTYPE_V3 = 6  # position of the type among those of _rebuild_tensor_v3; the lazy bits follow
+_LARGEST = (1 << 63) - 1  # torch counts elements in 64 bits
 _NO_FLAGS: Mapping[object, object] = {}
 
 
@@ -149,10 +150,11 @@ class TensorReader:
         record = self.record(args[0])
         if isinstance(record, NotDense):
             return record
-        offset, size, stride = args[1], self.integers(args[2]), self.integers(args[3])
+        (offset,) = self.integers(args[1:2])
+        size, stride = self.integers(args[2]), self.integers(args[3])
         element = dtype or record.dtype
-        if type(offset) is not int or element is None:
-            raise self.fault(f"its offset is {shown(offset)} and its type {element}")
+        if element is None:
+            raise self.fault("its storage has no type and it gives none")
         if element.kind is Kind.QUANTIZED:
             return NotDense("quantized", f"elements of type {element} without a scale")
         offset += record.offset
@@ -177,8 +179,10 @@ class TensorReader:
             if type(value) is not list:
                 raise self.fault(f"{shown(value)} is no size or stride")
             value = tuple(value)
+        if len(value) > self.packing.limits.max_dimensions:
+            raise self.fault(f"it has {len(value)} dimensions")
         for number in value:
-            if type(number) is not int:
+            if type(number) is not int or not -_LARGEST <= number <= _LARGEST:
                 raise self.fault(f"{shown(number)} is no number of elements")
         return value
 

@@ -76,13 +76,19 @@ def unpickle(data: Buffer, *, where: Location, limits: Limits = DEFAULT_LIMITS, 
 
 @contextmanager
 def collection_paused() -> Iterator[None]:
-    """Pause the garbage collector: it would go through the growing tree again and again, and find nothing."""
+    """Pause the garbage collector: it would go through the growing tree again and again, and find nothing.
+
+    What has been made by the end counts as old, so that it is not gone through at once either.
+    """
     running = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
         if running:
+            if gc.get_freeze_count() == 0:
+                gc.freeze()
+                gc.unfreeze()
             gc.enable()
 
 

@@ -116,8 +116,12 @@ def test_what_holds_no_numbers_is_described(dtype: object, raw: object) -> None:
         call("numpy.core.multiarray._reconstruct", state=(1, ("x",), dtype_call(np.dtype("u1")), False, b"a")),
         call("numpy.core.multiarray._reconstruct", state=(1, (2,), dtype_call(np.dtype("u1")), False, b"a")),
         call("numpy.core.multiarray._reconstruct", state=(1, (-1,), dtype_call(np.dtype("u1")), False, b"a")),
+        call(
+            "numpy.core.multiarray._reconstruct", state=(1, (1 << 8000,) * 2, dtype_call(np.dtype("u1")), False, b"a")
+        ),
+        call("numpy.core.multiarray._reconstruct", state=(1, (1,) * 65, dtype_call(np.dtype("u1")), False, b"a")),
     ],
-    ids=["no state", "shape of text", "too few bytes", "negative size"],
+    ids=["no state", "shape of text", "too few bytes", "negative size", "huge size", "65 dimensions"],
 )
 def test_an_array_that_does_not_fit_its_bytes_is_an_error(node: Call) -> None:
     with pytest.raises(TensorError):
