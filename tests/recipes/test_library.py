@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from importer.errors import MissingFileError, RecipeError
+from importer.errors import LimitError, MissingFileError, RecipeError
 from importer.recipes import builtin_folder, check_recipe, find_builtin, list_builtin, load_recipe, parse_recipe
 from importer.recipes.library import builtin_files
 
@@ -93,6 +94,29 @@ def test_a_missing_parent_is_a_fault_at_the_line_of_extends(tmp_path: Path, pare
     fault = check_recipe(path)[0]
     assert fault.where is not None
     assert (fault.where.line, fault.where.column) == (3, 10)
+
+
+@pytest.mark.parametrize("parent", ["/etc/hostname", "../secret.txt", "folder/"])
+def test_only_recipes_can_be_extended(tmp_path: Path, parent: str) -> None:
+    path = tmp_path / "child.yaml"
+    path.write_text(f"recipe: 1\nname: c\nextends: {parent}\n", encoding="utf-8")
+    assert "is no name of a recipe" in check_recipe(path)[0].what
+
+
+def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe.yaml"
+    os.mkfifo(pipe)
+    for path in (pipe, tmp_path):
+        with pytest.raises(MissingFileError):
+            load_recipe(f"{path}/" if path is tmp_path else path)
+
+
+def test_a_file_is_read_no_further_than_a_recipe_can_be_long(tmp_path: Path) -> None:
+    path = tmp_path / "long.yaml"
+    with path.open("wb") as file:
+        file.truncate(1 << 30)
+    with pytest.raises(LimitError):
+        load_recipe(path)
 
 
 def test_a_text_can_extend_a_built_in_recipe() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+import yaml
 
 from importer.recipes.faults import Faults
 from importer.recipes.nodes import ListNode, MappingNode, Scalar, parse_yaml
+
+
+DATA = Path(__file__).resolve().parent / "data"
 
 
 def faults_of(text: str) -> list[tuple[int | None, int | None, str]]:
@@ -72,6 +78,13 @@ def test_reading_goes_on_behind_a_fault() -> None:
 
 def test_deep_nesting_is_refused() -> None:
     assert any("too deeply" in what for _, _, what in faults_of("[" * 100 + "]" * 100))
+
+
+def test_both_of_pyyamls_parsers_give_the_same_tree(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [path.read_text(encoding="utf-8") for path in sorted(DATA.glob("*.yaml"))]
+    fast = [parse_yaml(text, Faults("r.yaml")) for text in texts]
+    monkeypatch.delattr(yaml, "CSafeLoader", raising=False)
+    assert [parse_yaml(text, Faults("r.yaml")) for text in texts] == fast
 
 
 def test_nodes_know_their_places() -> None:
