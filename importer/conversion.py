@@ -121,6 +121,7 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
         scalars=checkpoint.scalars,
         fingerprint=_fingerprint(checkpoint, planned.options) if shard_size else None,
     )
+    layout = plan_layout(tensors, destination)
     result = ApplyResult(
         source=os.fspath(source),
         container=checkpoint.container,
@@ -138,13 +139,13 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
         errors=plan.errors,
         idle_rules=plan.idle_rules,
         target=plan.target,
-        output_bytes=plan_layout(tensors, destination).nbytes,
+        output_bytes=layout.nbytes,
         allow_missing=allow_missing,
         strict=strict,
     )
     if dry_run or not result.is_success:
         return replace(result, seconds=time.monotonic() - started)
-    written = write(tensors, destination)
+    written = write(tensors, destination, layout)
     kept = (f"{written.kept} complete files were kept from an interrupted run",) if written.kept else ()
     return replace(
         result,

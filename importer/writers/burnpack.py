@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Mapping, Sequence
+from typing import TypeVar
 
 from importer.dtypes import DType, Kind
 from importer.errors import UnrepresentableError, shown
@@ -28,8 +29,11 @@ MAX_METADATA_BYTES = 100 << 20
 MAX_TENSORS = 100_000
 MAX_TENSOR_BYTES = 10 << 30
 MAX_FILE_BYTES = 100 << 30
+_DTYPE_KEY, _SHAPE_KEY, _OFFSETS_KEY, _PARAM_ID_KEY = map(encode, ("dtype", "shape", "data_offsets", "param_id"))
 _MAX_U64 = (1 << 64) - 1
 _MIN_I64 = -(1 << 63)
+
+_Value = TypeVar("_Value")
 
 
 def burnpack_layout(
@@ -63,9 +67,7 @@ def _header(
     tensors: Sequence[OutputTensor], offsets: Sequence[int], metadata: Mapping[str, str], scalars: Mapping[str, Scalar]
 ) -> bytes:
     """Return everything up to the first tensor byte."""
-    described: dict[str, Encodable] = {
-        tensor.name: _descriptor(tensor, start) for tensor, start in zip(tensors, offsets, strict=True)
-    }
+    described = {tensor.name: _descriptor(tensor, start) for tensor, start in zip(tensors, offsets, strict=True)}
     top: dict[str, Encodable] = {"tensors": _sorted(described)}
     if metadata:
         top["metadata"] = _sorted({encodable(key): encodable(text) for key, text in metadata.items()})
@@ -78,31 +80,36 @@ def _header(
     return (_HEADER.pack(_MAGIC, _VERSION, len(data)) + data).ljust(start, b"\0")
 
 
-def _descriptor(tensor: OutputTensor, start: int) -> dict[str, Encodable]:
+def _descriptor(tensor: OutputTensor, start: int) -> bytes:
+    """Return a tensor's entry, put together by hand: a file may have 100,000 of them, and only the numbers differ."""
     array = tensor.array
-    descriptor: dict[str, Encodable] = {
-        "dtype": _dtype(tensor.name, array.dtype),
-        "shape": array.shape,
-        "data_offsets": (start, start + array.nbytes),
-    }
-    if tensor.param_id is not None:
-        if not 0 <= tensor.param_id <= _MAX_U64:
-            raise UnrepresentableError(
-                f"parameter id {tensor.param_id} of {shown(tensor.name)} is no unsigned 64-bit number",
-                how="Leave parameter ids out with --param-ids none.",
-            )
-        descriptor["param_id"] = tensor.param_id
-    return descriptor
+    parts = (
+        b"\xa3" if tensor.param_id is None else b"\xa4",
+        _DTYPE_KEY,
+        _dtype(tensor.name, array.dtype),
+        _SHAPE_KEY,
+        encode(array.shape),
+        _OFFSETS_KEY,
+        encode((start, start + array.nbytes)),
+    )
+    if tensor.param_id is None:
+        return b"".join(parts)
+    if not 0 <= tensor.param_id <= _MAX_U64:
+        raise UnrepresentableError(
+            f"parameter id {tensor.param_id} of {shown(tensor.name)} is no unsigned 64-bit number",
+            how="Leave parameter ids out with --param-ids none.",
+        )
+    return b"".join((*parts, _PARAM_ID_KEY, encode(tensor.param_id)))
 
 
-def _dtype(name: str, dtype: DType) -> Encodable:
+def _dtype(name: str, dtype: DType) -> bytes:
     if dtype.burnpack is None:
         cast = ", or cast it with --dtype" if dtype.is_float else ""
         raise UnrepresentableError(
             f"burnpack has no type for {shown(name)}, which is {dtype}",
             how=f"Drop the tensor in the recipe{cast}.",
         )
-    return {"Bool": "Native"} if dtype.kind is Kind.BOOL else dtype.burnpack
+    return encode({"Bool": "Native"} if dtype.kind is Kind.BOOL else dtype.burnpack)
 
 
 def _scalar(name: str, number: Scalar) -> Encodable:
@@ -116,7 +123,7 @@ def _scalar(name: str, number: Scalar) -> Encodable:
     return {"UInt": number} if number >= 0 else {"Int": number}
 
 
-def _sorted(entries: Mapping[str, Encodable]) -> dict[str, Encodable]:
+def _sorted(entries: Mapping[str, _Value]) -> dict[str, _Value]:
     """Return the entries in the order of Burn's maps: plain UTF-8 bytes, not CBOR's canonical order."""
     return {name: entries[name] for name in sorted(entries, key=str.encode)}
 

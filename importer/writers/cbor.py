@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 
 __all__ = ["Encodable", "encode"]
 
-Encodable = bool | int | float | str | Sequence["Encodable"] | Mapping[str, "Encodable"]
-"""Values with a CBOR form here."""
+Encodable = bool | int | float | str | bytes | Sequence["Encodable"] | Mapping[str, "Encodable"]
+"""Values with a form here. Bytes are no byte string, which burnpack has none of, but a value that is encoded already."""
 
 _HEADS = ((1 << 8, 24, ">B"), (1 << 16, 25, ">H"), (1 << 32, 26, ">I"), (1 << 64, 27, ">Q"))
 _FLOATS = ((">e", b"\xf9"), (">f", b"\xfa"), (">d", b"\xfb"))
@@ -23,26 +23,28 @@ _IMMEDIATE = 24
 
 def encode(value: Encodable) -> bytes:
     """Return the CBOR form of `value`; integers lie within 64 bits, texts are valid Unicode."""
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        data = value.encode()
+        return _head(3, len(data)) + data
     if isinstance(value, bool):
         return b"\xf5" if value else b"\xf4"
     if isinstance(value, int):
         return _head(0, value) if value >= 0 else _head(1, -1 - value)
     if isinstance(value, float):
         return _float(value)
-    if isinstance(value, str):
-        data = value.encode()
-        return _head(3, len(data)) + data
     if isinstance(value, Mapping):
-        return _head(5, len(value)) + b"".join(encode(key) + encode(item) for key, item in value.items())
-    return _head(4, len(value)) + b"".join(map(encode, value))
+        return _head(5, len(value)) + b"".join([encode(key) + encode(item) for key, item in value.items()])
+    return _head(4, len(value)) + b"".join([encode(item) for item in value])
 
 
 def _head(major: int, number: int) -> bytes:
     if number < _IMMEDIATE:
-        return bytes([major << 5 | number])
+        return bytes((major << 5 | number,))
     for bound, code, form in _HEADS:
         if number < bound:
-            return bytes([major << 5 | code]) + struct.pack(form, number)
+            return bytes((major << 5 | code,)) + struct.pack(form, number)
     raise OverflowError(f"{number} does not fit into 64 bits")
 
 

@@ -18,8 +18,8 @@ from importer.writers.streaming import stream
 __all__ = ["write"]
 
 
-def write(tensors: Sequence[OutputTensor], destination: Destination) -> Written:
-    """Write the tensors, or nothing.
+def write(tensors: Sequence[OutputTensor], destination: Destination, layout: Layout | None = None) -> Written:
+    """Write the tensors, or nothing; `layout` is `plan_layout` of the same arguments where the caller has it already.
 
     Raises:
         UnrepresentableError: the format has no place for a dtype, name, number or size.
@@ -28,7 +28,7 @@ def write(tensors: Sequence[OutputTensor], destination: Destination) -> Written:
         WriteError: it cannot be written.
         SourceError: a source cannot be read.
     """
-    layout = plan_layout(tensors, destination)
+    layout = layout or plan_layout(tensors, destination)
     if layout.index is not None:
         return _write_shards(layout, destination)
     ((name, file),) = layout.files
