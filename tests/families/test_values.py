@@ -343,8 +343,8 @@ def weight_norm(g: Floats, v: Floats, axes: tuple[int, ...]) -> Floats:
     [
         ("wav2vec2", "wav2vec2.encoder.pos_conv_embed.conv", "encoder.pos_conv_embed.conv", (0, 1)),
         ("hubert", "hubert.encoder.pos_conv_embed.conv", "encoder.pos_conv_embed.conv", (0, 1)),
-        ("encodec", "encoder.layers.1.block.1.conv", "encoder.layers.1.block.1.conv", (1, 2)),
-        ("encodec", "decoder.layers.3.conv", "decoder.layers.3.conv", (1, 2)),
+        ("encodec", "encoder.layers.4.block.1.conv", "encoder.stages.1.residual.narrow.conv", (1, 2)),
+        ("encodec", "decoder.layers.6.conv", "decoder.stages.1.resample.conv", (1, 2)),
     ],
     ids=["wav2vec2", "hubert", "encodec-conv", "encodec-transposed-conv"],
 )
@@ -370,7 +370,7 @@ def test_encodec_gates_are_split_in_torch_order_for_each_layer(tmp_path: Path) -
     gates = ("input_gate", "forget_gate", "cell_gate", "output_gate")
     for i, gate in enumerate(gates):
         expected = np.split(source["encoder.layers.7.lstm.weight_hh_l1"], 4)[i].T
-        np.testing.assert_array_equal(out[f"encoder.layers.7.lstm.1.{gate}.hidden_transform.weight"], expected)
+        np.testing.assert_array_equal(out[f"encoder.lstm.1.{gate}.hidden_transform.weight"], expected)
 
 
 def test_whisper_keys_get_a_bias_of_zeros(tmp_path: Path) -> None:
@@ -408,6 +408,25 @@ def test_a_head_that_differs_from_the_embedding_keeps_its_own_values(tmp_path: P
 def test_both_publishers_of_a_model_feed_one_burn_module(one: str, other: str, tmp_path: Path) -> None:
     names = [set(converted(load(name).untied, tmp_path / name)) for name in (one, other)]
     assert names[0] == names[1]
+
+
+def test_a_convolution_over_one_pixel_becomes_a_linear(tmp_path: Path) -> None:
+    """proj_in of Stable Diffusion 1 is a 1x1 convolution, that of version 2 a Linear; one Burn module takes both."""
+    family = load("unet_sd").untied
+    path = "down_blocks.0.attentions.0.proj_in.weight"
+    expected = sources(family)[path][:, :, 0, 0].T
+    np.testing.assert_array_equal(converted(family, tmp_path)[path], expected)
+
+
+def test_vgg_blocks_hold_the_norm_behind_their_convolution(tmp_path: Path) -> None:
+    family = load("vgg11_bn").without("classifier.0.weight", "classifier.3.weight")
+    source, folder = sources(family), tmp_path / "features"
+    path = write_values(family, folder)
+    result = convert(path, folder / "out.bpk", allow_missing=True)
+    assert [missing.name for missing in result.missing] == ["fc1.weight", "fc2.weight"]
+    out = open_checkpoint(folder / "out.bpk").tensors
+    np.testing.assert_array_equal(floats(out["features.2.conv.weight"]), source["features.8.weight"])
+    np.testing.assert_array_equal(floats(out["features.2.norm.gamma"]), source["features.9.weight"])
 
 
 def test_a_scalar_becomes_a_vector_of_one(tmp_path: Path) -> None:
