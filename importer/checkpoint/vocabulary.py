@@ -142,8 +142,10 @@ def hostile_call(callee: Callee) -> str | None:
     if node is None:
         return "the result of another call"
     package, *_ = node.module.split(".")
-    first, *rest = node.name.split(".")
-    if rest and first in _STANDARD_LIBRARY:  # a module reached through another that imports it: torch.hub.os.system
+    *owners, _ = node.name.split(".")
+    if not _STANDARD_LIBRARY.isdisjoint(
+        owners
+    ):  # a module reached through another that imports it: torch.hub.os.system
         return str(node)
     if package not in _STANDARD_LIBRARY or package in _INERT_MODULES or (node.module, node.name) in _INERT:
         return None
