@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import get_close_matches
 
+from importer.adapters import LAYERS
 from importer.arrays.nodes import View
 from importer.checkpoint import Tensor
 from importer.cli.arguments import Arguments
@@ -20,7 +21,8 @@ from importer.writers import Destination, Format, OutputTensor, plan_layout
 
 __all__ = ["run"]
 
-_NEAREST = 5
+_NEAREST = 3
+_ALIKE = 0.8
 
 
 def run(arguments: Arguments) -> int:
@@ -79,9 +81,10 @@ def _source(tensor: Tensor) -> Iterator[str]:
 
 
 def _output(step: Step, offset: int) -> Iterator[str]:
-    layer = f"{step.layer} parameter, " if step.layer else ""
+    if step.layer in LAYERS:
+        yield f"     {step.layer}: {LAYERS[step.layer].about}"
     array = step.array
-    yield f"     {layer}{array.dtype.name} {list(array.shape)}, {array.nbytes:,} bytes at {offset:,} of a .bpk"
+    yield f"     {array.dtype.name} {list(array.shape)}, {array.nbytes:,} bytes at {offset:,} of a .bpk"
 
 
 def _verdicts(planned: PlannedConversion, names: set[str]) -> Iterator[str]:
@@ -111,4 +114,4 @@ def _unknown(planned: PlannedConversion, name: str) -> UsageError:
 
 def _near(name: str, planned: PlannedConversion) -> list[str]:
     known = dict.fromkeys([*planned.checkpoint.tensors, *(step.name for step in planned.plan.steps)])
-    return get_close_matches(name, known, n=_NEAREST)
+    return get_close_matches(name, known, n=_NEAREST, cutoff=_ALIKE)

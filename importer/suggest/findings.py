@@ -5,12 +5,15 @@ Not here: how it is found (`aligning`, `leftovers`), and how it is written down 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from importer.suggest.skeleton import Reading, Shape, TargetUnit
 
 __all__ = ["Drop", "Findings", "Mark", "Move", "Split", "Tie"]
+
+_NUMBER = re.compile(r"(?<=\.)\d+(?![^.?])")
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +108,8 @@ class Findings:
         self.units = tuple(kept.values())
 
     def doubt(self, path: str, text: str) -> None:
-        """Note something to check about a module of the target."""
-        self.doubts.setdefault(path, []).append(text)
+        """Note something to check about a module of the target; in one wording for all repetitions of a layer."""
+        self.doubts.setdefault(path, []).append(_NUMBER.sub("N", text))
 
     def marks(self) -> tuple[Mark, ...]:
         """Return everything to check, each text once with all the parameters it is about."""

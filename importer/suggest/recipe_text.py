@@ -136,7 +136,7 @@ def _target_lines(findings: Findings) -> Iterator[Line]:
 
 def _comment(findings: Findings, path: str) -> str:
     doubts = findings.doubts.get(path, [])
-    checks = [_NUMBER.sub("N", doubt) for doubt in doubts if not doubt.startswith("undecided")]
+    checks = [doubt for doubt in doubts if not doubt.startswith("undecided")]
     undecided = [doubt for doubt in doubts if doubt.startswith("undecided")]
     return "; ".join([*([f"check: {'; '.join(checks)}"] if checks else []), *undecided])
 
