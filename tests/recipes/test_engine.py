@@ -32,6 +32,7 @@ def names_after(sections: str, *names: str) -> list[str]:
         pytest.param(["x*", "-"], "axb", "-a-b-", id="empty matches as in Rust"),
         pytest.param(["^h\\.{i}\\.", "h.{i + 1}."], "h.9.w", "h.10.w", id="arithmetic"),
         pytest.param(["^(a)\\.(b)$", "$2.$1"], "a.b", "b.a", id="captures"),
+        pytest.param(["a", "a"], "a.b", "a.b", id="the same again"),
         pytest.param(["nothing", "x"], "a.b", "a.b", id="no match"),
     ],
 )
@@ -174,6 +175,14 @@ def test_a_name_with_an_empty_segment_is_a_fault(replacement: str) -> None:
     fault = run(f"rename: [['^w$', '{replacement}']]", "w").faults[0]
     assert "empty segment" in fault.what
     assert fault.rule is not None
+
+
+def test_a_fault_shows_its_rule_and_a_way_out() -> None:
+    fault = run("rename: [['^w$', '']]", "w").faults[0]
+    assert str(fault) == (
+        "x.yaml:4 rename '^w$': 'w' becomes '', which has an empty segment. Check the dots in the replacement."
+    )
+    assert str(replace(fault, rule=None)).startswith("'w' becomes")
 
 
 def test_impossible_arithmetic_is_a_fault_of_that_tensor() -> None:

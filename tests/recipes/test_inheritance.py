@@ -130,3 +130,12 @@ def test_inherited_rules_that_match_nothing_are_not_told(tmp_path: Path) -> None
     recipe = extended(tmp_path, "rename: [['^mine$', 'm']]")
     idle = apply_recipe(recipe, of_names("y"), {"hidden": 1, "layers": 1, "heads": 1}).idle_rules
     assert [str(rule) for rule in idle] == ["child.yaml:4 rename '^mine$'"]
+
+
+def test_a_target_may_be_new_in_the_child(tmp_path: Path) -> None:
+    (tmp_path / "base.yaml").write_text("recipe: 1\nname: b\nrename: [['^a$', 'b']]\n", encoding="utf-8")
+    path = tmp_path / "child.yaml"
+    path.write_text("recipe: 1\nname: c\nextends: base.yaml\ntarget: {b: Param(2)}\n", encoding="utf-8")
+    template = apply_recipe(load_recipe(path), of_names("a"), None).template
+    assert template is not None
+    assert template.shapes() == {"b": (2,)}

@@ -10,7 +10,6 @@ import yaml
 from importer.recipes.faults import Faults
 from importer.recipes.nodes import ListNode, MappingNode, Scalar, parse_yaml
 
-
 DATA = Path(__file__).resolve().parent / "data"
 
 

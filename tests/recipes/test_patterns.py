@@ -88,3 +88,17 @@ def test_a_bare_dot_in_a_repeated_group_is_looked_at() -> None:
 
 def test_repeated_dots_are_meant() -> None:
     assert parse_pattern(r"(.+)norm.*").strayed_dot("xnormy") is None
+
+
+def test_a_runaway_whole_match_ends_with_a_limit_error() -> None:
+    with pytest.raises(LimitError):
+        parse_pattern("(a|aa)+").fullmatch("a" * 60 + "b", timeout=0.05)
+
+
+def test_a_runaway_look_for_strayed_dots_ends_with_a_limit_error() -> None:
+    with pytest.raises(LimitError):
+        parse_pattern("^(a|aa)+.$").strayed_dot("a" * 60 + "bb", timeout=0.05)
+
+
+def test_a_name_without_the_literal_has_no_matches() -> None:
+    assert parse_pattern(r"^model\.").find_all("encoder.x") == []

@@ -13,7 +13,7 @@ from importer.recipes.faults import Faults
 from importer.recipes.nodes import ListNode, MappingNode, Node, Scalar, parse_yaml
 from importer.recipes.operation_forms import OPERATIONS
 from importer.recipes.reading import read_recipe
-from importer.recipes.reference import recipe_schema, with_reference
+from importer.recipes.reference import recipe_schema, with_reference, write_docs
 from importer.recipes.sections import RECIPE
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -48,6 +48,14 @@ def test_the_reference_page_is_the_declared_one() -> None:
 def test_a_page_without_the_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="lacks the lines"):
         with_reference("# a page")
+
+
+def test_the_docs_can_be_written_anew(tmp_path: Path) -> None:
+    page = (DOCS / "recipes.md").read_text(encoding="utf-8")
+    (tmp_path / "recipes.md").write_text(page, encoding="utf-8")
+    write_docs(tmp_path)
+    for name in ("recipes.md", "recipe.schema.json"):
+        assert (tmp_path / name).read_text(encoding="utf-8") == (DOCS / name).read_text(encoding="utf-8")
 
 
 def test_the_schema_is_a_schema() -> None:

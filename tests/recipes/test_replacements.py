@@ -78,3 +78,12 @@ def test_a_negative_index_is_refused() -> None:
 def test_arithmetic_on_a_word_is_refused() -> None:
     with pytest.raises(TextError, match="no number"):
         expanded(r"(?<i>\w+)\.", "{i + 1}", "abc.")
+
+
+def test_questions_about_the_source_have_no_place_in_a_name() -> None:
+    with pytest.raises(TextError):
+        check_replacement(parse_replacement("{count('x')}"), (parse_pattern("a"),))
+
+
+def test_a_replacement_shows_as_written() -> None:
+    assert str(parse_replacement("$1.{i + 1}")) == "$1.{i + 1}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 
 import pytest
 
@@ -88,6 +89,22 @@ def test_variants_are_kept_or_skipped() -> None:
 def test_the_source_can_be_asked_for_counts_and_shapes() -> None:
     extra = "config:\n  n: layers or count('^a[.]\\d+[.]w$')\n  d: shape('[.]w$')[0]\n"
     assert template("l.{n}.p: Param(d)", None, extra).shapes() == {"l.0.p": (5,), "l.1.p": (5,)}
+
+
+def test_a_shape_nobody_has_is_a_missing_field() -> None:
+    extra = "config:\n  d: shape('nobody')[0] or 7\n  e: shape('nobody')[0]\n"
+    assert template("p: Param(d)", None, extra).shapes() == {"p": (7,)}
+    with pytest.raises(RecipeError, match="no tensor of the source matches 'nobody'"):
+        template("p: Param(e)", None, extra)
+
+
+def test_questions_can_be_asked_in_loops_and_again() -> None:
+    target = "l.{n}.p: Param(count('[.]w$') + index)\nq: Param(count('[.]w$'))"
+    assert template(target).shapes() == {"l.0.p": (2,), "l.1.p": (3,), "q": (2,)}
+
+
+def test_values_that_json_does_not_have_are_text() -> None:
+    assert template("'{day}.p': Param(1)", {"day": date(2026, 1, 2)}).shapes() == {"2026-01-02.p": (1,)}
 
 
 def test_a_short_name_means_the_field_inside_its_own_expression() -> None:
