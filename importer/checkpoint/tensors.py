@@ -150,8 +150,9 @@ class TensorReader:
         record = self.record(args[0])
         if isinstance(record, NotDense):
             return record
-        (offset,) = self.integers(args[1:2])
-        size, stride = self.integers(args[2]), self.integers(args[3])
+        offset, size, stride = args[1], self.integers(args[2]), self.integers(args[3])
+        if type(offset) is not int or not 0 <= offset <= _LARGEST:
+            raise self.fault(f"its offset is {shown(offset)}")
         element = dtype or record.dtype
         if element is None:
             raise self.fault("its storage has no type and it gives none")
