@@ -70,7 +70,7 @@ def apply_recipe(
     """
     recipe = recipe if variants is None else replace(recipe, variants=variants)
     record = Record()
-    items = _stripped(recipe, tensors)
+    items = _stripped(recipe, tensors, record)
     named = {item.name: tensors[item.sources[0]] for item in items}
     scope = ConfigScope(recipe.config, config, named, limits.regex_timeout_seconds)
     template, types = settle_template(recipe, scope), settle_types(recipe, scope)
@@ -93,11 +93,12 @@ def apply_recipe(
     )
 
 
-def _stripped(recipe: Recipe, tensors: Mapping[str, NamedArray]) -> list[Item]:
+def _stripped(recipe: Recipe, tensors: Mapping[str, NamedArray], record: Record) -> list[Item]:
     """Cut off the prefixes that every name has, as often as there is one."""
     items = [Item(name, tensor.array, (name,), identity=tensor.identity) for name, tensor in tensors.items()]
     prefixes = _prefixes(recipe)
     while (cut := next((one for one in prefixes if _all_have(one.text, items)), None)) is not None:
+        record.used.update(one.rule for one in prefixes)  # they are alternatives: one that fits is enough
         for item in items:
             item.touch(cut.rule, item.name[len(cut.text) :])
     return items
@@ -117,6 +118,7 @@ def _prefixes(recipe: Recipe) -> Sequence[Prefix]:
 def _own_rules(recipe: Recipe) -> list[RuleRef]:
     """Return the rules that stand in the recipe's own file and should match something."""
     rules = [
+        *(prefix.rule for prefix in recipe.strip or ()),
         *(rule.rule for rules in (recipe.keep, recipe.drop, recipe.renumber) for rule in rules),
         *(rename.rule for rename in recipe.rename),
         *(alias.rule for alias in recipe.alias),

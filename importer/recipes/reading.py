@@ -63,6 +63,9 @@ def read_recipe(text: str, path: str, limits: Limits = DEFAULT_LIMITS) -> OwnRec
         extends_at=Location(path=path, line=node.line, column=node.column),
     )
     fields.get(s.VERSION)
+    if s.TARGET_SECTION in fields and s.TYPES in fields:
+        how = "Remove `types`: the layers of `target` are the types."
+        fields.reading.fault(fields.nodes[s.TYPES.name], "`types` has no effect beside `target`", how)
     if not any(section in fields for section in _WORKING_SECTIONS) and not fields.reading.faults.found:
         names = ", ".join(section.name for section in _WORKING_SECTIONS)
         fields.reading.fault(fields.node, "a recipe without rules", f"Add at least one of: {names}.")

@@ -259,3 +259,12 @@ tensors:
             for gate in ("input", "forget", "cell", "output")
         ),
     ]
+
+
+def test_a_strip_that_does_not_fit_every_name_is_told() -> None:
+    outcome = run("strip: [a., b.]", "a.x", "c.x")
+    assert [str(rule) for rule in outcome.idle_rules] == ["x.yaml:4 strip 'a.'", "x.yaml:4 strip 'b.'"]
+
+
+def test_of_several_strips_one_that_fits_is_enough() -> None:
+    assert run("strip: [a., b.]", "a.x", "a.y").idle_rules == ()

@@ -180,7 +180,7 @@ def test_a_step_whose_keys_do_not_go_together_is_refused(step: str, what: str) -
 )
 def test_a_template_that_cannot_be_is_refused(target: str, what: str) -> None:
     with pytest.raises(RecipeError) as caught:
-        parse_recipe(body(f"target: {target}"), "r.yaml")
+        parse_recipe(f"recipe: 1\nname: x\ntarget: {target}", "r.yaml")
     assert what in caught.value.faults[0].what
 
 
@@ -222,3 +222,8 @@ def test_checking_a_file_returns_its_faults_instead_of_raising(tmp_path: Path) -
     path = tmp_path / "bad.yaml"
     path.write_text(TEN_FAULTS, encoding="utf-8")
     assert len(check_recipe(path)) == len(EXPECTED)
+
+
+def test_types_beside_a_target_are_refused() -> None:
+    text = "recipe: 1\nname: x\ntarget: {a: 'Linear(1, 2)'}\ntypes: [['^b$', Linear]]\n"
+    assert faults_of(text) == [(4, 8, "`types` has no effect beside `target`")]
