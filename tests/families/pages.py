@@ -17,8 +17,8 @@ from pathlib import Path
 from importer.checkpoint import open_checkpoint
 from importer.plan import Plan, PlanOptions, build_plan
 from importer.recipes import Recipe, list_builtin, load_recipe
+from tests.families.recorded import RECIPES
 from tests.families.synthetic import KEYS, load, write
-from tests.families.variants import RECIPES
 
 __all__ = ["FOLDER", "pages"]
 

@@ -10,8 +10,9 @@ import pytest
 from importer.conversion import convert
 from importer.recipes import choose_recipe, list_builtin, load_recipe
 from importer.report import ApplyResult
+from tests.families.recorded import RECIPES
 from tests.families.synthetic import KEYS, Family, load, write
-from tests.families.variants import RECIPES, VARIANTS, Variant
+from tests.families.variants import VARIANTS, Variant
 
 LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
 WITHOUT_CONFIG = (

@@ -9,7 +9,7 @@ import pytest
 
 from importer.checkpoint import open_checkpoint
 from importer.conversion import convert
-from tests.families.variants import RECIPES
+from tests.families.recorded import RECIPES
 from tests.shared import FAMILIES
 
 FILES = ("model.safetensors", "model.safetensors.index.json", "pytorch_model.bin", "tiny.pt", "consolidated.00.pth")
