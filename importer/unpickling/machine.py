@@ -14,8 +14,9 @@ from itertools import repeat
 
 from importer.errors import Location, TruncatedError
 from importer.limits import DEFAULT_LIMITS, Limits
-from importer.unpickling.actions import ACTIONS, State
+from importer.unpickling.actions import ACTIONS
 from importer.unpickling.opcodes import OPCODES, Buffer
+from importer.unpickling.state import State
 from importer.unpickling.values import Call, Global, PersistentId, Unpickled
 
 __all__ = ["collection_paused", "unpickle"]

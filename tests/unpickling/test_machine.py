@@ -360,3 +360,14 @@ def test_the_collector_is_left_as_it_was(running: bool) -> None:
         assert gc.isenabled() is running
     finally:
         (gc.enable if before else gc.disable)()
+
+
+def test_objects_the_program_has_frozen_stay_frozen() -> None:
+    gc.freeze()
+    try:
+        frozen = gc.get_freeze_count()
+        with collection_paused():
+            pass
+        assert gc.get_freeze_count() >= frozen > 0
+    finally:
+        gc.unfreeze()
