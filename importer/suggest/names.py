@@ -57,8 +57,8 @@ _LAST_WEIGHT = 0.5
 def likeness(one: str, other: str) -> float:
     """Return how alike two paths are, from 0 to 1; the last segments count half of it."""
     last = _overlap(_words(one.rpartition(".")[2]), _words(other.rpartition(".")[2]))
-    if hint(one) is not None and hint(one) == hint(other):
-        last = 1.0
+    if hint(one) is not None and hint(other) is not None:
+        last = float(hint(one) == hint(other))
     return _LAST_WEIGHT * last + (1 - _LAST_WEIGHT) * _overlap(_words(one), _words(other))
 
 

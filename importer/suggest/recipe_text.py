@@ -41,7 +41,7 @@ def recipe_text(findings: Findings, *, name: str, about: str, names: Sequence[st
     moves = [*findings.moves, *(Move(split.source, _fused_path(split), is_tensor=False) for split in findings.splits)]
     sections = (
         ("drop", _drop_lines(findings.drops, kept)),
-        ("rename", (Line(f"- [{_quoted(r.pattern)}, {_quoted(r.replacement)}]") for r in rename_rules(moves, kept))),
+        ("rename", (Line(f"- {rule}") for rule in rename_rules(moves, kept))),
         ("alias", (Line(f"{tie.name}: {tie.other}", f"check: {tie.doubt}") for tie in findings.ties)),
         ("stored_as", _stored_lines(findings.splits)),
         ("tensors", _split_lines(findings.splits)),

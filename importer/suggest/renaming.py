@@ -12,6 +12,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
+from importer.arrays import full
+from importer.checkpoint import Tensor
+from importer.dtypes import F32
+from importer.recipes import apply_recipe, parse_recipe
 from importer.suggest.findings import Move
 
 __all__ = ["RenameRule", "rename_rules"]
@@ -20,12 +24,19 @@ _SETTLED = "="
 """Put before names that are done, where one rule's outcome looks like another's source; a last rule removes it."""
 
 
+_NOTHING = full(0, F32, ())
+
+
 @dataclass(frozen=True, slots=True)
 class RenameRule:
     """One line of `rename`."""
 
     pattern: str
     replacement: str
+
+    def __str__(self) -> str:
+        """Return the pair as a recipe writes it."""
+        return "['{}', '{}']".format(*(text.replace("'", "''") for text in (self.pattern, self.replacement)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +65,10 @@ class _Draft:
 
     def replacement(self) -> str:
         """Return the new text."""
-        segments = (f"{before}{_reference(ref, after)}{after}" if ref else before for before, ref, after in self.target)
+        segments = (
+            f"{_escaped(before)}{_reference(ref, after) if ref else ''}{_escaped(after)}"
+            for before, ref, after in self.target
+        )
         text = ".".join(segments)
         return text if self.is_tensor or not text else f"{text}."
 
@@ -75,6 +89,10 @@ class _Member:
 
 
 _DOT = re.escape(".")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("$", "$$")
 
 
 def _reference(number: int, after: str) -> str:
@@ -118,14 +136,12 @@ def _wanted(moves: Iterable[Move], names: Sequence[str]) -> dict[str, str]:
     return wanted
 
 
-def _outcome(rules: Iterable[RenameRule], names: Iterable[str]) -> dict[str, str]:
-    """Run the rules as the engine does."""
-    outcome = {name: name for name in names}
-    for rule in rules:
-        pattern = re.compile(rule.pattern)
-        template = re.sub(r"\$(\d+)|\$\{(\d+)\}", r"\\g<\1\2>", rule.replacement)
-        outcome = {name: pattern.sub(template, current) for name, current in outcome.items()}
-    return outcome
+def _outcome(rules: Sequence[RenameRule], names: Iterable[str]) -> dict[str, str]:
+    """Return what the engine makes of the names; nothing for the names that the rules would let collide."""
+    lines = (f"- {rule}" for rule in rules)
+    text = "\n".join(["recipe: 1", "name: tried", "strip: []", "rename:" if rules else "rename: []", *lines])
+    tensors = {name: Tensor(name, _NOTHING) for name in names}
+    return {entry.sources[0]: entry.name for entry in apply_recipe(parse_recipe(text), tensors, None).entries}
 
 
 def _shortened(moves: Sequence[Move]) -> list[Move]:
@@ -231,9 +247,10 @@ def _mergeable(draft: _Draft) -> Iterator[tuple[object, _Member]]:
 
 
 def _common(one: str, other: str) -> str:
-    """Return the longest text both have, the first of equals; the line between two words is no part of it."""
+    """Return the longest text both have, whole words first, the first of equals."""
     texts = (one[i:j] for i in range(len(one)) for j in range(i + 1, len(one) + 1))
-    return max((text for text in texts if _is_word_in(text, one) and _is_word_in(text, other)), key=len, default="")
+    fitting = (text for text in texts if _is_word_in(text, one) and _is_word_in(text, other))
+    return max(fitting, key=lambda text: (text in one.split("_") and text in other.split("_"), len(text)), default="")
 
 
 def _is_word_in(text: str, segment: str) -> bool:

@@ -81,10 +81,10 @@ def target_lines(layers: Iterable[tuple[str, str, str]]) -> Iterator[Line]:
     yield from _children(root, 0)
 
 
-def _children(node: _Node, depth: int) -> Iterator[Line]:
+def _children(node: _Node, depth: int, prefix: str = "") -> Iterator[Line]:
     """Yield what stands below a node; runs of equal list elements become loops."""
     for segment, child in node.children.items():
-        key, end = _collapsed(segment, child)
+        key, end = _collapsed(prefix + segment, child)
         if end.layer is None and all(name.isdecimal() for name in end.children):
             yield from _list(key, end.children, depth)
         else:
@@ -102,14 +102,13 @@ def _collapsed(key: str, node: _Node) -> tuple[str, _Node]:
 
 
 def _entry(key: str, node: _Node, depth: int) -> Iterator[Line]:
-    if node.layer is not None:
+    if node.layer is None:
+        yield Line(f"{_key(key)}:")
+        yield from (line.indented() for line in _children(node, depth))
+    else:
         yield Line(f"{_key(key)}: {node.layer.text}", node.layer.comment)
-    if node.children:
-        if node.layer is None:
-            yield Line(f"{_key(key)}:")
-            yield from (line.indented() for line in _children(node, depth))
-        else:
-            yield from (Line(f"{key}.{line.text}", line.comment) for line in _children(node, depth))
+        # A key has one value: what lies below a layer stands beside it.
+        yield from _children(node, depth, f"{key}.")
 
 
 def _list(key: str, elements: Mapping[str, _Node], depth: int) -> Iterator[Line]:

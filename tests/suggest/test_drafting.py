@@ -10,7 +10,7 @@ from importer.checkpoint import open_checkpoint
 from importer.errors import UsageError
 from importer.suggest import draft_recipe
 from tests.families.synthetic import load, write_values
-from tests.families.variants import RECIPES
+from tests.families.recorded import RECIPES
 from tests.shared import FAMILIES
 from tests.suggest.drafted import checkpoint_of, compare, skeleton_of, target_shapes
 
@@ -94,7 +94,7 @@ def test_gemmas_norms_are_marked_with_and_without_a_config(tmp_path: Path) -> No
 
 def test_a_square_matrix_without_bias_is_marked() -> None:
     draft = draft_recipe(checkpoint_of({"a.weight": (8, 8)}), skeleton_of({"a.weight": (8, 8)}))
-    assert ["square, Linear by its name: transposed?"] == [mark.text for mark in draft.marks]
+    assert [mark.text for mark in draft.marks] == ["square, Linear by its name: transposed?"]
 
 
 def test_siblings_told_apart_by_order_are_marked() -> None:
@@ -108,16 +108,15 @@ def test_siblings_told_apart_by_order_are_marked() -> None:
 
 def test_a_parameter_without_a_source_is_named() -> None:
     draft = draft_recipe(
-        checkpoint_of({"fc.weight": (4, 8)}), skeleton_of({"fc.weight": (8, 4), "head.weight": (4, 3), "head.bias": (3,)})
+        checkpoint_of({"fc.weight": (4, 8)}),
+        skeleton_of({"fc.weight": (8, 4), "head.weight": (4, 3), "head.bias": (3,)}),
     )
     assert draft.undecided == ("head.weight [4, 3]: no tensor fits", "head.bias [3]: no tensor fits")
     assert "# undecided: no tensor fits weight [4, 3]" in draft.text
 
 
 def test_a_tensor_without_a_place_is_dropped_under_a_mark() -> None:
-    draft = draft_recipe(
-        checkpoint_of({"fc.weight": (4, 8), "extra.table": (7,)}), skeleton_of({"fc.weight": (8, 4)})
-    )
+    draft = draft_recipe(checkpoint_of({"fc.weight": (4, 8), "extra.table": (7,)}), skeleton_of({"fc.weight": (8, 4)}))
     assert "- '^extra\\.table$'" in draft.text
     assert any("extra" in mark.text for mark in draft.marks)
 
