@@ -83,18 +83,14 @@ def axis_factors(shape: Sequence[int], sizes: Sequence[int]) -> list[slice]:
 
 
 def cut(sizes: tuple[int, ...], strides: tuple[int, ...], start: int, stop: int) -> Iterator[Cut]:
-    """Yield the runs that indices `start` to `stop` of an axis with these factors consist of, in order.
+    """Yield the runs that indices `start` to `stop`, at least one, of an axis with these factors consist of, in order.
 
     One run where the limits fall on whole inner factors, else up to two more per factor.
     """
-    if start >= stop:
-        return
     inner = math.prod(sizes[1:])
     first, first_rest = divmod(start, inner)
     last, last_rest = divmod(stop, inner)
-    if not sizes:
-        yield Cut(1, 0, (), ())
-    elif first == last:
+    if first == last:
         yield from _inside(sizes, strides, first, first_rest, last_rest)
     else:
         if first_rest:
