@@ -9,8 +9,8 @@ import pytest
 from importer.checkpoint import open_checkpoint
 from importer.errors import UsageError
 from importer.suggest import draft_recipe
-from tests.families.synthetic import load, write_values
 from tests.families.recorded import RECIPES
+from tests.families.synthetic import load, write_values
 from tests.shared import FAMILIES
 from tests.suggest.drafted import checkpoint_of, compare, skeleton_of, target_shapes
 

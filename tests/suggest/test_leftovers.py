@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from importer.suggest import Draft, draft_recipe
 from importer.suggest.skeleton import Shape
 from tests.suggest.drafted import checkpoint_of, skeleton_of
 
-Shapes = dict[str, Shape]
+Shapes = Mapping[str, Shape]
 
 
 def draft(source: Shapes, target: Shapes) -> Draft:
@@ -79,16 +81,20 @@ def test_known_buffers_are_dropped_without_a_mark(name: str, shape: Shape) -> No
 
 
 def test_a_key_projection_without_bias_says_how_to_get_zeros() -> None:
-    source = {f"attn.{n}.weight": (4, 4) for n in ("query", "key", "value", "out")}
-    source |= {f"attn.{n}.bias": (4,) for n in ("query", "value", "out")}
+    source: dict[str, Shape] = {f"attn.{n}.weight": (4, 4) for n in ("query", "key", "value", "out")}
+    source.update({f"attn.{n}.bias": (4,) for n in ("query", "value", "out")})
     made = draft(source, parts("mha", ("query", "key", "value", "output"), 4, 4))
     assert "mha.key.bias [4]: no tensor fits" in made.undecided
     assert "Mha(d, key_bias=False)" in made.text
 
 
 def test_torch_attention_becomes_burns_without_a_split() -> None:
-    source: Shapes = {"attn.in_proj_weight": (12, 4), "attn.in_proj_bias": (12,)}
-    source |= {"attn.out_proj.weight": (4, 4), "attn.out_proj.bias": (4,)}
+    source: Shapes = {
+        "attn.in_proj_weight": (12, 4),
+        "attn.in_proj_bias": (12,),
+        "attn.out_proj.weight": (4, 4),
+        "attn.out_proj.bias": (4,),
+    }
     made = draft(source, parts("mha", ("query", "key", "value", "output"), 4, 4))
     assert made.undecided == ()
     assert "mha: Mha(4)" in made.text

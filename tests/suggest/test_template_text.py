@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ from tests.suggest.drafted import target_shapes
 TARGETS = sorted(FIXTURES.glob("*/*/burn_target.json"))
 
 
-def printed(shapes: dict[str, Shape]) -> str:
+def printed(shapes: Mapping[str, Shape]) -> str:
     return template_text(read_units(shapes))
 
 
