@@ -18,6 +18,8 @@ from importer.errors import (
     UnsupportedError,
 )
 from importer.limits import Limits
+from importer.unpickling import Call, Global
+from tests.builders.pickles import dump
 from tests.builders.states import COUNTS, WEIGHT
 from tests.builders.zips import Entry, build_zip
 from tests.containers.conftest import Save, table_container
@@ -46,15 +48,18 @@ def model() -> dict[str, Any]:
     }
 
 
-def archive(description: object) -> bytes:
-    return build_zip(
-        [
-            Entry("m/version", b"1\n"),
-            Entry("m/tensors/0", WEIGHT.data),
-            Entry("m/tensors/1", COUNTS.data),
-            Entry("m/model.json", json.dumps(description).encode()),
-        ]
-    )
+def archive(description: object, attributes: object = None) -> bytes:
+    entries = [
+        Entry("m/version", b"1\n"),
+        Entry("m/tensors/0", WEIGHT.data),
+        Entry("m/tensors/1", COUNTS.data),
+        Entry("m/model.json", json.dumps(description).encode()),
+    ]
+    return build_zip(entries if attributes is None else [*entries, Entry("m/attributes.pkl", dump(attributes))])
+
+
+def tensor_by_number(number: int) -> Call:
+    return Call(Global("torch.jit._pickle", "build_tensor_from_id"), (number,))
 
 
 def test_names_come_as_state_dict_gives_them(save: Save) -> None:
@@ -63,6 +68,30 @@ def test_names_come_as_state_dict_gives_them(save: Save) -> None:
     assert list(container.arrays) == ["first", "counts", "fc.weight"]
     values = {name: to_numpy(array).tolist() for name, array in container.arrays.items()}
     assert values == {"first": 0.0, "counts": [2, 1 << 40], "fc.weight": [[0, 3], [1, 4], [2, 5]]}
+
+
+def with_attributes(*attributes: dict[str, str]) -> dict[str, Any]:
+    """Return the description as torch 1.1 writes it: buffers are attributes."""
+    return changed("mainModule", "attributes", value=list(attributes))
+
+
+def test_attributes_that_are_tensors_are_buffers_since_torch_1_1(save: Save) -> None:
+    description = with_attributes(
+        {"type": "Tensor", "name": "mask", "id": "1"},
+        {"type": "List[int]", "name": "sizes", "id": "0"},
+        {"type": "Tensor", "name": "packed", "id": "-1"},
+    )
+    data = archive(description, ([1, 2], tensor_by_number(0)))
+    container = table_container(open_container(save(data)))
+    assert list(container.arrays) == ["first", "counts", "mask", "fc.weight"]
+    assert to_numpy(container.arrays["mask"]).tolist() == [2, 1 << 40]
+
+
+@pytest.mark.parametrize("values", [None, (), [], 5, (5,), (tensor_by_number(9),), (Call(Global("a", "b"), (0,)),)])
+def test_an_attribute_that_should_be_a_tensor_and_is_none_is_refused(save: Save, values: object) -> None:
+    description = with_attributes({"type": "Tensor", "name": "mask", "id": "0"})
+    with pytest.raises(CorruptContainerError, match="mask"):
+        open_container(save(archive(description, values)))
 
 
 def changed(*path: Any, value: object) -> dict[str, Any]:
