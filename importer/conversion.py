@@ -253,8 +253,8 @@ def _no_recipe(checkpoint: Checkpoint, choice: Choice) -> DecisionNeededError:
     return DecisionNeededError(
         choice.why,
         where=Location(path=checkpoint.paths[0]),
-        how="Name a recipe with --recipe NAME or --recipe FILE, or copy names and layouts as they are with --recipe none."
-        + (" The nearest:" if nearest else ""),
+        how="Name a recipe with --recipe NAME or --recipe FILE (`importer suggest` drafts one for a Burn model of your own), or "
+        "copy names and layouts as they are with --recipe none." + (" The nearest:" if nearest else ""),
         lines=nearest,
     )
 
