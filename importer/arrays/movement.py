@@ -346,7 +346,7 @@ def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> Iterable[tuple[slice,
             if left <= right and i < len(old):
                 left *= old[i]
                 i += 1
-            elif j < len(new):
+            else:
                 right *= new[j]
                 j += 1
             if left == right and (i > first_i or i == len(old)) and (j > first_j or j == len(new)):

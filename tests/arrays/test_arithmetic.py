@@ -212,3 +212,9 @@ def test_operands_without_common_loops_still_meet() -> None:
     wanted = values.reshape(2, 3, 4).swapaxes(0, 1).reshape(6, 4) * values.reshape(3, 2, 4).swapaxes(0, 1).reshape(6, 4)
     np.testing.assert_array_equal(to_numpy(made), wanted)
     assert g.shape == (1, 1)
+
+
+def test_scales_may_be_computed_themselves() -> None:
+    values, scales = np.array([[1, 2], [3, 4]], "i1"), np.array([0.5, 4], "f8")
+    got = dequantize(stored(values, I8), cast(stored(scales, F64), F32), full(0, I8, (2,)), 0, F32)
+    np.testing.assert_array_equal(to_numpy(got), values * scales[:, None])

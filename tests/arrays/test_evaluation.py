@@ -147,6 +147,11 @@ def test_copying_works_where_the_kernel_does_not(
     assert written(array, 64) == np.arange(1000, dtype="<i4").tobytes()
 
 
+def test_writing_works_where_the_disk_takes_no_hints(file_range: FileRange, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "posix_fadvise", raising=False)
+    assert written(contiguous(file_range, I32, (1000,)), 64) == np.arange(1000, dtype="<i4").tobytes()
+
+
 def test_a_full_disk_is_no_reason_to_copy_another_way(file_range: FileRange, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")

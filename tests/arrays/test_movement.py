@@ -142,7 +142,7 @@ def test_parts_that_do_not_cover_the_shape_exactly_are_refused(
 
 @pytest.mark.parametrize(
     ("shape", "target"),
-    [((), (2, 3)), ((3,), (2, 3)), ((2, 1), (2, 3)), ((1, 1, 3), (4, 2, 3)), ((2, 0), (2, 0))],
+    [((), (2, 3)), ((3,), (2, 3)), ((3,), (1, 3)), ((2, 1), (2, 3)), ((1, 1, 3), (4, 2, 3)), ((2, 0), (2, 0))],
     ids=str,
 )
 def test_broadcast_repeats_as_numpy_does(shape: tuple[int, ...], target: tuple[int, ...]) -> None:

@@ -125,11 +125,15 @@ def test_a_new_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "out").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-def test_a_scratch_name_in_use_is_passed_over(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "O_TMPFILE", raising=False)
+@pytest.mark.parametrize("unnamed", [True, False], ids=["unnamed", "scratch name"])
+def test_a_scratch_name_in_use_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, unnamed: bool
+) -> None:
+    if not unnamed:
+        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
     taken = tmp_path / f".out.{os.getpid()}-0.tmp"
     taken.write_bytes(b"theirs")
-    publish(tmp_path / "out")
+    publish(tmp_path / "out", overwrite=True)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"out": TEXT, taken.name: b"theirs"}
 
 
