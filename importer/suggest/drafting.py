@@ -8,14 +8,15 @@ draft is planned against the skeleton; what then lacks a source is named as unde
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from importer.checkpoint import Checkpoint
+from importer.checkpoint import Checkpoint, Tensor
 from importer.dtypes import Kind
 from importer.errors import UsageError
 from importer.plan import PlanOptions, build_plan, weights_below
-from importer.recipes import apply_recipe, parse_recipe
+from importer.recipes import Entry, apply_recipe, parse_recipe
 from importer.suggest.aligning import align
 from importer.suggest.findings import Findings, Mark
 from importer.suggest.judging import Judge
@@ -52,22 +53,10 @@ def draft_recipe(checkpoint: Checkpoint, skeleton: Checkpoint) -> Draft:
     """
     if not skeleton.tensors:
         raise UsageError("the target holds no tensors", how="Save it from the freshly initialised Burn model.")
+    weights = weights_below(checkpoint)
     # The engine itself says under which names rules will see the tensors (it cuts `module.` off).
-    entries = apply_recipe(parse_recipe(_NO_RULES), weights_below(checkpoint), None).entries
-    sources = gather({entry.name: entry.array for entry in entries})
-    units = read_units({name: tensor.shape for name, tensor in skeleton.tensors.items()})
-    findings = Findings(units)
-    judge = Judge(findings, sources, checkpoint.config)
-    alignment = align(*take_fused(findings, sources, units))
-    # What torch holds as one fused attention is compared with what is left once plain projections are placed.
-    fused = align(alignment.left_sources, with_attention(alignment.left_targets))
-    findings.join(fused.paired_targets())
-    for pair in (*alignment.pairs, *fused.pairs):
-        judge.settle(pair)
-    settle_leftovers(
-        findings, fused.left_sources, read_units({n: s for u in fused.left_targets for n, s in u.shapes()})
-    )
-    judge.settle_split()
+    entries = apply_recipe(parse_recipe(_NO_RULES), weights, None).entries
+    findings = _compared(entries, skeleton, checkpoint.config, _twins(entries, weights))
     text = recipe_text(
         findings,
         name=_recipe_name(checkpoint),
@@ -78,11 +67,46 @@ def draft_recipe(checkpoint: Checkpoint, skeleton: Checkpoint) -> Draft:
     return Draft(text=text, marks=findings.marks(), undecided=_tried(text, checkpoint, skeleton))
 
 
+def _compared(
+    entries: Sequence[Entry],
+    skeleton: Checkpoint,
+    config: Mapping[str, object] | None,
+    twins: Mapping[str, Sequence[str]],
+) -> Findings:
+    """Lay both sides side by side, the plainest correspondence first."""
+    sources = gather({entry.name: entry.array for entry in entries})
+    units = read_units({name: tensor.shape for name, tensor in skeleton.tensors.items()})
+    findings = Findings(units)
+    judge = Judge(findings, sources, config)
+    plain = align(*take_fused(findings, sources, units))
+    # What torch holds as one fused attention is compared with what is left once plain projections are placed.
+    fused = align(plain.left_sources, with_attention(plain.left_targets))
+    known = {unit.path for unit in units}
+    findings.join(unit for unit in fused.paired_targets() if unit.path not in known)
+    for pair in (*plain.pairs, *fused.pairs):
+        judge.settle(pair)
+    # An attention that stayed without partner is single projections again.
+    left = read_units({name: shape for unit in fused.left_targets for name, shape in unit.shapes()})
+    settle_leftovers(findings, fused.left_sources, left, twins)
+    judge.settle_whole()
+    return findings
+
+
 def _tried(text: str, checkpoint: Checkpoint, skeleton: Checkpoint) -> tuple[str, ...]:
     """Plan the draft against the skeleton and return what stands in the way."""
     plan = build_plan(checkpoint, PlanOptions(recipe=parse_recipe(text), skeleton=skeleton))
     missing = (f"{entry.name} {list(entry.shape)}: no tensor fits" for entry in plan.missing)
     return (*missing, *(f"{fault.name}: {fault.message}" for fault in plan.errors))
+
+
+def _twins(entries: Sequence[Entry], weights: Mapping[str, Tensor]) -> dict[str, list[str]]:
+    """Return the other names of every tensor that is stored once under several."""
+    groups: dict[object, list[str]] = {}
+    for entry in entries:
+        identity = weights[entry.sources[0]].identity
+        if identity is not None:
+            groups.setdefault(identity, []).append(entry.name)
+    return {name: [other for other in names if other != name] for names in groups.values() for name in names}
 
 
 def _dtype(checkpoint: Checkpoint, skeleton: Checkpoint) -> str:

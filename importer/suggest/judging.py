@@ -54,7 +54,7 @@ class Judge:
             for doubt in (*doubts, *self._origin(pair, source, target, reading)):
                 self._findings.doubt(target.path, doubt)
 
-    def settle_split(self) -> None:
+    def settle_whole(self) -> None:
         """Add the doubts about parts of fused matrices, and about the file as a whole."""
         for split in self._findings.splits:
             for path in split.targets:

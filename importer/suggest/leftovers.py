@@ -38,8 +38,20 @@ def take_fused(
     return _take_splits(findings, fused, sources, targets)
 
 
-def settle_leftovers(findings: Findings, sources: Sequence[SourceUnit], targets: Sequence[TargetUnit]) -> None:
-    """Add splits, single tensors, ties and drops to `findings`, and name what stays open."""
+def settle_leftovers(
+    findings: Findings,
+    sources: Sequence[SourceUnit],
+    targets: Sequence[TargetUnit],
+    twins: Mapping[str, Sequence[str]],
+) -> None:
+    """Add splits, single tensors, ties and drops to `findings`, and name what stays open.
+
+    Args:
+        findings: what was found so far.
+        sources: what is left of the checkpoint.
+        targets: what is left of the target.
+        twins: name → the other names of the same stored tensor.
+    """
     sources, targets = _take_splits(findings, sources, sources, targets)
     tensors = {
         name: unit.leaves[leaf].shape for unit in sources for name, leaf in zip(unit.names(), unit.leaves, strict=True)
@@ -47,7 +59,7 @@ def settle_leftovers(findings: Findings, sources: Sequence[SourceUnit], targets:
     for unit in targets:
         findings.layers.setdefault(unit.path, unit.readings[0])
         _fill(findings, unit, tensors)
-    findings.drops += _drops(tensors)
+    findings.drops += _drops(tensors, twins)
 
 
 def _take_splits(
@@ -170,9 +182,11 @@ def _tie(findings: Findings, name: str, shape: Shape) -> Tie | None:
     return None
 
 
-def _drops(tensors: Mapping[str, Shape]) -> Iterator[Drop]:
-    """Yield what to drop: buffers by the end of their name, the rest name by name and marked."""
-    rest = dict(tensors)
+def _drops(tensors: Mapping[str, Shape], twins: Mapping[str, Sequence[str]]) -> Iterator[Drop]:
+    """Yield what to drop: second names, buffers by the end of their name, and the rest, which is marked."""
+    used = {name: [twin for twin in twins.get(name, ()) if twin not in tensors] for name in tensors}
+    yield from (Drop((name,), f"the same tensor as {found[0]}", is_sure=True) for name, found in used.items() if found)
+    rest = {name: shape for name, shape in tensors.items() if not used[name]}
     for ending, reason in _BUFFERS.items():
         found = tuple(name for name in rest if re.search(rf"(^|\.)({ending})", name))
         for name in found:

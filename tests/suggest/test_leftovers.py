@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 import pytest
 
+from importer.checkpoint import open_checkpoint
 from importer.suggest import Draft, draft_recipe
 from importer.suggest.skeleton import Shape
+from tests.shared import FAMILIES
 from tests.suggest.drafted import checkpoint_of, skeleton_of
 
 Shapes = Mapping[str, Shape]
@@ -110,3 +112,12 @@ def test_plain_projections_beside_a_fused_attention_stay_plain() -> None:
         **parts("pool.mha", ("query", "key", "value", "output"), 4, 4),
     }
     assert draft(source, target).undecided == ()
+
+
+def test_a_second_name_of_a_used_tensor_is_dropped_without_a_mark() -> None:
+    made = draft_recipe(
+        open_checkpoint(FAMILIES / "bert" / "pytorch_model.bin"),
+        skeleton_of({"decoder.weight": (32, 64), "decoder.bias": (64,)}),
+    )
+    assert "'^cls\\.predictions\\.bias$'" in made.text
+    assert "# the same tensor as cls.predictions.decoder.bias" in made.text
