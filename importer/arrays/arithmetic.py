@@ -36,7 +36,7 @@ def cast(array: Array, dtype: DType) -> Array:
     Rounds to nearest even; out-of-range values become what torch makes of them (infinities or NaN, wrapped integers).
 
     Raises:
-        TensorError: the types are not of one kind.
+        TensorError: the types are not of one kind, or the new one is an 8-bit float.
     """
     if array.dtype is dtype:
         return array
@@ -44,6 +44,11 @@ def cast(array: Array, dtype: DType) -> Array:
     if kinds not in {(Kind.FLOAT, Kind.FLOAT), (Kind.INTEGER, Kind.INTEGER), (Kind.BOOL, Kind.INTEGER)}:
         raise TensorError(
             f"{array.dtype} cannot be cast to {dtype}", how="Cast floats to floats, integers to integers."
+        )
+    if dtype.is_float and dtype.itemsize == 1:
+        raise TensorError(
+            f"{array.dtype} is not rounded to {dtype}: releases of torch disagree on what too large a value becomes",
+            how="Keep the type, or cast to F16, BF16 or F32.",
         )
     return compute(Cast(), dtype, [array])
 
