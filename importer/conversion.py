@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from importer._version import __version__
 from importer.checkpoint import Checkpoint, open_checkpoint
-from importer.errors import DecisionNeededError, Location, UsageError, shown
+from importer.errors import DecisionNeededError, Location, UnsupportedError, UsageError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.plan import AdapterChoice, DTypeChoice, Plan, PlanOptions, build_plan, weights_below
 from importer.recipes import Choice, Pattern, Recipe, choose_recipe, load_recipe, parse_pattern, unwrap_root
@@ -194,6 +194,7 @@ def plan_conversion(  # noqa: PLR0913 - the options of the command line, one for
         ImporterError: as `convert`, but for the output.
     """
     checkpoint = open_checkpoint(source, root=root, sparse=sparse, quantized=quantized, limits=limits)
+    _check_not_empty(checkpoint)
     chosen = _choose(recipe, checkpoint)
     if root is None and chosen.recipe is not None:
         checkpoint = _entered(checkpoint, chosen.recipe)
@@ -219,6 +220,21 @@ class _Chosen:
     def described(self) -> str | None:
         """Return what the report says: name and reason, or None for a conversion as it is."""
         return None if self.recipe is None else f"{self.recipe.name} ({self.why})"
+
+
+def _check_not_empty(checkpoint: Checkpoint) -> None:
+    """Check that there is something to convert, or to report.
+
+    Raises:
+        UnsupportedError: a model without weights would be written, and nobody would know why.
+    """
+    if checkpoint.tensors or checkpoint.arrays or checkpoint.unsupported:
+        return
+    raise UnsupportedError(
+        "; ".join(["the source holds no tensor", *checkpoint.notes]),
+        where=Location(path=checkpoint.paths[0]),
+        how="Save the model's state_dict() and pass that.",
+    )
 
 
 def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:

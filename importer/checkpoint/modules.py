@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from importer.checkpoint.structures import attributes, elements, items
+from importer.checkpoint.structures import attributes, elements, is_mapping, items
 from importer.checkpoint.vocabulary import qualified_name
 from importer.containers.base import Resolver, ScriptClass
 from importer.unpickling import Call, Global, PersistentId
@@ -21,6 +21,7 @@ from importer.unpickling import Call, Global, PersistentId
 __all__ = ["ModuleReader", "SavedModule"]
 
 _MANGLING = re.compile(r"___torch_mangle_\d+\.")
+_PACKED_OBJECTS = "__torch__.torch.classes."
 _LONGEST_ATTRIBUTE = 64
 _SCALARS = (bool, int, float, str, type(None))
 
@@ -66,7 +67,8 @@ class ModuleReader:
         if "_modules" in state and "_parameters" in state:
             return self._eager(call, state)
         script = self._script.get(str(call.callable)) if self._script else None
-        return None if script is None else self._scripted(script, state)
+        # A state that is no mapping is that of a `__getstate__`: packed weights, whose names are made by code.
+        return None if script is None or not is_mapping(call.state) else self._scripted(script, state)
 
     def class_name(self, call: Call) -> str:
         """Return the qualified name of the class an object would have, as far as the pickle says."""
@@ -91,9 +93,9 @@ class ModuleReader:
         )
 
     def _scripted(self, script: ScriptClass, state: Mapping[object, object]) -> SavedModule:
-        """Read a module of TorchScript; before 1.5, all tensors that are no parameters count as buffers."""
+        """Read a module of TorchScript; before 1.6, all tensors that are no parameters count as buffers."""
         parameters = [entry for entry in state.items() if entry[0] in script.parameters]
-        children = [entry for entry in state.items() if self._is_script_module(entry[1])]
+        children = [entry for entry in state.items() if self._is_part(entry[1])]
         if script.buffers is None:
             others = {name for name, _ in (*parameters, *children)}
             buffers = [(name, value) for name, value in state.items() if name not in others and _is_tensor_call(value)]
@@ -106,8 +108,12 @@ class ModuleReader:
             _plain_attributes(state),
         )
 
-    def _is_script_module(self, value: object) -> bool:
-        return isinstance(value, Call) and str(value.callable) in self._script
+    def _is_part(self, value: object) -> bool:
+        """Whether an attribute is a module, or one of torch's own objects that hold packed weights."""
+        if not isinstance(value, Call):
+            return False
+        name = str(value.callable)
+        return name in self._script or name.startswith(_PACKED_OBJECTS)
 
 
 def _is_tensor_call(value: object) -> bool:

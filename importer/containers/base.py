@@ -70,7 +70,7 @@ class ScriptClass:
         name: as the pickle names it (`__torch__.torch.nn.modules.linear.Linear`).
         parameters: attribute names that are parameters.
         buffers: attribute names that are persistent buffers, or None where the archive predates that record (before
-            torch 1.5): then every tensor attribute that is no parameter counts as a buffer.
+            torch 1.6): then every tensor attribute that is no parameter counts as a buffer.
         attributes: attribute name to annotation, in order of declaration.
     """
 

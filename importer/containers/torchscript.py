@@ -4,7 +4,7 @@ The pickle of such an archive lists all attributes of a module alike. Its genera
 
     class Net(Module):
       __parameters__ = ["weight", ]
-      __buffers__ = ["mask", ]                  since torch 1.5
+      __buffers__ = ["mask", ]                  since torch 1.6
       weight : Tensor
       __annotations__["0"] = __torch__.torch.nn.modules.linear.Linear
       def forward(self: ...
@@ -12,7 +12,7 @@ The pickle of such an archive lists all attributes of a module alike. Its genera
 Nothing is run: lines are matched, names in brackets are read as literals. Not here: the archive layout (`torch_zip`), the
 archives before torch 1.3 (`torchscript_json`).
 
-Format facts: torch/csrc/jit/serialization/python_print.cpp, and archives of torch 1.4 and 2.13.
+Format facts: torch/csrc/jit/serialization/python_print.cpp, and archives of torch 1.3 to 2.13.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ SCRIPT_STATE = {
 @pytest.mark.parametrize(
     ("name", "tensors"),
     [("Net", ["scale", "mask"]), ("old.Net", ["scale", "mask", "table"])],
-    ids=["listed", "before 1.5"],
+    ids=["listed", "before 1.6"],
 )
 def test_script_modules_are_told_by_their_code_records(name: str, tensors: list[str]) -> None:
     found = ModuleReader(resolve, SCRIPT).read(call(f"__torch__.{name}", state=SCRIPT_STATE))
@@ -156,3 +156,16 @@ def test_manglings_are_removed_from_script_classes() -> None:
     assert found is not None
     assert found.class_name == "torch.nn.modules.linear.Linear"
     assert [key for key, _ in found.tensors] == ["weight"]
+
+
+def test_a_script_module_that_packs_its_weights_is_no_module_with_names() -> None:
+    packed = call("__torch__.Net", state=(WEIGHT, BIAS, True))
+    assert ModuleReader(resolve, SCRIPT).read(packed) is None
+
+
+def test_objects_that_hold_packed_weights_count_as_parts_of_a_script_module() -> None:
+    packed = call("__torch__.torch.classes.quantized.LinearPackedParamsBase", state=(WEIGHT, BIAS))
+    other = call("__torch__.Vocabulary", state={"size": 3})
+    found = ModuleReader(resolve, SCRIPT).read(call("__torch__.Net", state={"packed": packed, "other": other}))
+    assert found is not None
+    assert found.children == (("packed", packed),)
