@@ -13,7 +13,9 @@ from __future__ import annotations
 import functools
 import struct
 import zlib
+from bisect import bisect_right
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from importer.errors import CorruptContainerError, LimitError, Location, TruncatedError, UnsupportedError, shown
@@ -25,7 +27,8 @@ __all__ = ["Entry", "ZipArchive", "has_directory"]
 _END = struct.Struct("<4s4H2LH")
 _END64_LOCATOR = struct.Struct("<4sLQL")
 _END64 = struct.Struct("<4sQ2H2L4Q")
-_CENTRAL = struct.Struct("<4s6H3L5H2L")
+# Versions, times and attributes, which nothing here depends on, are skipped.
+_CENTRAL = struct.Struct("<4s4x2H4x3L3H8xL")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _EXTRA = struct.Struct("<2H")
 
@@ -43,32 +46,25 @@ _DESCRIPTOR_FOLLOWS = 0x8
 _HOW = "Download or copy the file again."
 
 
-class Entry(NamedTuple):
-    """One entry of the directory.
+@dataclass(slots=True, eq=False)
+class Entry:
+    """One entry of the directory. Not frozen, only never changed: archives of torch have 100,000.
 
     Attributes:
         name: as in the directory; bytes that are no UTF-8 as surrogates.
-        flags: general purpose bits.
         method: 0 stored, 8 deflated.
         crc: CRC-32 of the contents, 0 also when it was not computed.
         compressed: bytes in the file.
         size: bytes of the contents.
         header: offset of the local header in the file.
-        end: offset in the file up to which the entry may reach: the next header, or the directory.
     """
 
     name: str
-    flags: int
     method: int
     crc: int
     compressed: int
     size: int
     header: int
-    end: int
-
-
-# An entry as read, and the least offset it reaches up to: its own header may have more extra fields than are counted here.
-_Listed = tuple[int, str, int, int, int, int, int, int]
 
 
 class _Directory(NamedTuple):
@@ -89,7 +85,7 @@ class ZipArchive:
         archive_start: bytes before the archive.
     """
 
-    __slots__ = ("_limits", "archive_start", "entries", "file")
+    __slots__ = ("_bounds", "_limits", "archive_start", "entries", "file")
 
     def __init__(self, file: SourceFile, limits: Limits, *, start: int = 0, end: int | None = None) -> None:
         """Read and check the directory; `start` and `end` bound an archive that is part of a larger file.
@@ -106,7 +102,9 @@ class ZipArchive:
         self._check_limit("max_archive_entries", directory.entries, directory)
         self._check_limit("max_header_bytes", directory.size, directory)
         self.archive_start = directory.archive_start
-        self.entries: Mapping[str, Entry] = _bounded(file, _read_directory(file, directory), directory)
+        entries, spans = _read_directory(file, directory)
+        self._bounds = _ordered_bounds(file, entries, spans, directory)
+        self.entries: Mapping[str, Entry] = {name: entries[name] for name in entries if not name.endswith("/")}
 
     def read(self, name: str, limit: str) -> bytes:
         """Return the whole contents of a small record; `limit` names the field of `Limits` that bounds it.
@@ -195,7 +193,8 @@ class ZipArchive:
         if found != told and not (flags & _DESCRIPTOR_FOLLOWS and set(found) == {0}):
             raise self._corrupt(entry, "sizes or checksum in its own header are not those of the directory")
         data: int = begin + name_length + extra_length
-        if data + entry.compressed > entry.end:
+        # The entry may reach up to the next header, or the directory.
+        if data + entry.compressed > self._bounds[bisect_right(self._bounds, entry.header)]:
             raise self._corrupt(entry, "it overlaps the next entry")
         return data
 
@@ -274,67 +273,77 @@ def _check_agreement(file: SourceFile, record: int, plain: tuple[int, ...], wide
             raise _corrupt_directory(file, record, "its two end records contradict each other")
 
 
-def _read_directory(file: SourceFile, directory: _Directory) -> list[_Listed]:
-    """Parse the directory in one pass: header, name, flags, method, crc, compressed, size, least end."""
+def _read_directory(file: SourceFile, directory: _Directory) -> tuple[dict[str, Entry], list[tuple[int, int]]]:
+    """Parse and check the directory in one pass.
+
+    Returns:
+        The entries by name, folders included, and where each begins and the least offset it ends at: its own header may
+        have more extra fields than are counted here.
+    """
     # Every entry takes 46 bytes at least, so a count that does not fit is found before anything is built from it.
     if directory.entries * _CENTRAL.size > directory.size:
         raise _corrupt_directory(file, directory.start, f"{directory.entries} entries do not fit into it")
     data = file.read(directory.start, directory.size)
-    listed: list[_Listed] = []
+    last = len(data) - _CENTRAL.size
+    entries: dict[str, Entry] = {}
+    spans: list[tuple[int, int]] = []
     at = 0
     for _ in range(directory.entries):
-        if at + _CENTRAL.size > len(data):
+        if at > last:
             raise _corrupt_directory(file, directory.start + at, "it ends within an entry")
-        fields = _CENTRAL.unpack_from(data, at)
-        signature, _, _, flags, method, _, _, crc, compressed, size, name_length, extra_length, comment_length = fields[
-            :13
-        ]
-        name_end = at + _CENTRAL.size + name_length
-        after = name_end + extra_length + comment_length
-        if signature != b"PK\x01\x02" or after > len(data):
-            raise _corrupt_directory(file, directory.start + at, "an entry is damaged")
-        name = _text(data[at + _CENTRAL.size : name_end])
-        header = fields[16]
-        if _UNKNOWN_32 in {size, compressed, header}:
-            size, compressed, header = _zip64(data[name_end : name_end + extra_length], [size, compressed, header])
+        signature, flags, method, crc, compressed, size, name_length, extra_length, comment_length, header = (
+            _CENTRAL.unpack_from(data, at)
+        )
+        name_at = at + _CENTRAL.size
+        extra_at = name_at + name_length
+        at = extra_at + extra_length + comment_length
+        if signature != b"PK\x01\x02" or at > len(data):
+            raise _corrupt_directory(file, directory.start + name_at - _CENTRAL.size, "an entry is damaged")
+        name = _text(data[name_at:extra_at])
+        if _UNKNOWN_32 in (size, compressed, header):
+            size, compressed, header = _zip64(data[extra_at : extra_at + extra_length], [size, compressed, header])
         header += directory.archive_start
-        least_end = header + _LOCAL.size + name_length + compressed
-        listed.append((header, name, flags, method, crc, compressed, size, least_end))
-        at = after
+        if name in entries or flags & _ENCRYPTED or (method == _STORED and size != compressed):
+            raise _contested(file, name, header, _problem(flags, twice=name in entries))
+        entries[name] = Entry(name, method, crc, compressed, size, header)
+        spans.append((header, header + _LOCAL.size + name_length + compressed))
     if at != len(data):
         # Readers that go by the size would see more entries than those that go by the count.
         raise _corrupt_directory(file, directory.start + at, f"it has more than {directory.entries} entries")
-    return listed
+    return entries, spans
 
 
-def _bounded(file: SourceFile, listed: list[_Listed], directory: _Directory) -> dict[str, Entry]:
-    """Check the entries against each other and give each the offset it may reach up to; folders are left out."""
-    table: dict[str, Entry] = {}
-    end = directory.start
-    for header, name, flags, method, crc, compressed, size, least_end in sorted(listed, reverse=True):
-        entry = Entry(name, flags, method, crc, compressed, size, header, end)
-        problem = _problem(entry, overlaps=least_end > end, twice=name in table)
-        if problem:
-            where = Location(path=file.path, record=name, offset=header)
-            raise CorruptContainerError(
-                f"record {shown(name)} {problem}", where=where, how="Do not trust this file; get it from its source."
-            )
-        table[name] = entry
-        end = header
-    return {entry[1]: table[entry[1]] for entry in listed if not entry[1].endswith("/")}
+def _ordered_bounds(
+    file: SourceFile, entries: Mapping[str, Entry], spans: list[tuple[int, int]], directory: _Directory
+) -> list[int]:
+    """Return where the entries begin, in order, and the directory behind them; each may reach up to the next.
+
+    Raises:
+        CorruptContainerError: one reaches further.
+    """
+    spans.sort()
+    bounds = [start for start, _ in spans]
+    bounds.append(directory.start)
+    for (start, end), bound in zip(spans, bounds[1:], strict=True):
+        if end > bound:
+            name = next(name for name, entry in entries.items() if entry.header == start)
+            raise _contested(file, name, start, "overlaps another entry")
+    return bounds
 
 
-def _problem(entry: Entry, *, overlaps: bool, twice: bool) -> str | None:
+def _problem(flags: int, *, twice: bool) -> str:
     """Return what makes an entry one that readers disagree about."""
     if twice:
         return "is in the archive twice"
-    if overlaps:
-        return "overlaps another entry"
-    if entry.flags & _ENCRYPTED:
-        return "is encrypted"
-    if entry.method == _STORED and entry.size != entry.compressed:
-        return "is stored, but its two sizes differ"
-    return None
+    return "is encrypted" if flags & _ENCRYPTED else "is stored, but its two sizes differ"
+
+
+def _contested(file: SourceFile, name: str, header: int, problem: str) -> CorruptContainerError:
+    return CorruptContainerError(
+        f"record {shown(name)} {problem}",
+        where=Location(path=file.path, record=name, offset=header),
+        how="Do not trust this file; get it from its source.",
+    )
 
 
 def _zip64(extra: bytes, values: list[int]) -> list[int]:
