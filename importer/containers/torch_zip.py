@@ -6,6 +6,7 @@
     <root>/constants.pkl     in TorchScript archives only; their code is read by `torchscript`
     <root>/model.json        instead of data.pkl in TorchScript archives before torch 1.3, read by `torchscript_json`
     <root>/archive_format    in exported programs, read by `exported_program`
+    <root>/.data/<key>.storage  in packages of `torch.package`, whose objects are pickles of any name beside their code
 
 Not here: the archive itself (`zip_archive`), and what the tree means (`importer.checkpoint`).
 """
@@ -18,7 +19,14 @@ from importer.containers.storage_ids import check_length, parse_storage_id
 from importer.containers.torchscript import read_script_classes
 from importer.containers.torchscript_json import read_json_archive
 from importer.containers.zip_archive import ZipArchive
-from importer.errors import CorruptContainerError, Location, MissingFileError, UnknownContainerError, shown
+from importer.errors import (
+    CorruptContainerError,
+    Location,
+    MissingFileError,
+    UnknownContainerError,
+    UnsupportedError,
+    shown,
+)
 from importer.limits import Limits
 from importer.storages import FileRange, SourceFile
 from importer.unpickling import Global, PersistentId, unpickle
@@ -44,6 +52,9 @@ def open_zip(file: SourceFile, limits: Limits) -> PickleContainer | TableContain
         return read_exported(archive, root, big_endian=_is_big_endian(archive, root))
     if "serialized_state_dict.pt" in archive.entries:
         return _open_inner(archive, "serialized_state_dict.pt", limits)
+    root = find_root(archive, ".data/extern_modules")
+    if root is not None:
+        return TorchArchive(archive, root, _only_pickle(archive, root)).open(limits)
     root = find_root(archive, "model.json")
     if root is not None and f"{root}version" in archive.entries:
         return read_json_archive(archive, root, limits)
@@ -53,19 +64,20 @@ def open_zip(file: SourceFile, limits: Limits) -> PickleContainer | TableContain
 class TorchArchive:
     """The records of one checkpoint in an archive, and the way from persistent ids to them."""
 
-    __slots__ = ("_archive", "_records", "_root", "_where")
+    __slots__ = ("_archive", "_object", "_records", "_root", "_where")
 
-    def __init__(self, archive: ZipArchive, root: str) -> None:
-        """Look at `archive` below `root`, which is empty or ends in a slash."""
+    def __init__(self, archive: ZipArchive, root: str, name: str = "data.pkl") -> None:
+        """Look at `archive` below `root`, which is empty or ends in a slash, for the object of that name."""
         self._archive = archive
         self._root = root
-        self._where = Location(path=archive.file.path, record=f"{root}data.pkl")
+        self._object = f"{root}{name}"
+        self._where = Location(path=archive.file.path, record=self._object)
         self._records: dict[str, StorageRecord] = {}
 
     def open(self, limits: Limits) -> PickleContainer:
         """Unpickle the object and say which layout this is."""
         names = self._archive.entries
-        data = self._archive.read(f"{self._root}data.pkl", "max_pickle_bytes")
+        data = self._archive.read(self._object, "max_pickle_bytes")
         tree = unpickle(data, where=self._where, limits=limits)
         scripted = f"{self._root}constants.pkl" in names
         notes: list[str] = []
@@ -103,8 +115,8 @@ class TorchArchive:
         return record
 
     def _record_name(self, key: str) -> str:
-        for folder in ("data/", "tensors/"):
-            name = f"{self._root}{folder}{key}"
+        for record in (f"data/{key}", f"tensors/{key}", f".data/{key}.storage"):
+            name = f"{self._root}{record}"
             if name in self._archive.entries:
                 return name
         raise MissingFileError(
@@ -126,6 +138,23 @@ def _is_big_endian(archive: ZipArchive, root: str) -> bool:
             how="Download or copy the file again.",
         )
     return order == b"big"
+
+
+def _only_pickle(archive: ZipArchive, root: str) -> str:
+    """Return the name, below `root`, of the one object in a package.
+
+    Raises:
+        UnsupportedError: there is none or more than one.
+    """
+    names = [name.removeprefix(root) for name in archive.entries if name.startswith(root) and name.endswith(".pkl")]
+    if len(names) == 1:
+        return names[0]
+    listed = ", ".join(shown(name) for name in names[:_SHOWN_NAMES]) or "none"
+    raise UnsupportedError(
+        f"a package of torch.package with {len(names)} objects, where one is needed: {listed}",
+        where=Location(path=archive.file.path),
+        how="Load the object with torch.package.PackageImporter and save its state_dict().",
+    )
 
 
 def _open_inner(archive: ZipArchive, name: str, limits: Limits) -> PickleContainer:

@@ -189,3 +189,23 @@ def test_a_persistent_id_that_is_no_tuple_is_refused(save: Save) -> None:
 def test_other_archives_are_named(save: Save, entries: list[Entry], message: str) -> None:
     with pytest.raises(UnknownContainerError, match=message):
         open_container(save(build_zip(entries)))
+
+
+def package(*names: str) -> bytes:
+    """Return a package of torch.package with the model under the names given."""
+    data, *stored = [entry.data for entry in torch_entries() if entry.name.endswith(("data.pkl", "data/0", "data/1"))]
+    storages = [Entry(f"p/.data/{key}.storage", content) for key, content in enumerate(stored)]
+    return build_zip([*storages, *(Entry(f"p/{name}", data) for name in names), Entry("p/.data/extern_modules", b"")])
+
+
+def test_the_object_of_a_package_is_read(save: Save) -> None:
+    path = save(package("model/model.pkl"))
+    record = records(path)["0"]
+    assert isinstance(record.storage, FileRange)
+    assert path.read_bytes()[record.storage.offset :].startswith(WEIGHT.data)
+
+
+@pytest.mark.parametrize("names", [(), ("a/model.pkl", "b/model.pkl")], ids=["none", "two"])
+def test_a_package_without_one_object_is_refused(save: Save, names: tuple[str, ...]) -> None:
+    with pytest.raises(UnsupportedError, match=f"with {len(names)} objects"):
+        open_container(save(package(*names)))
