@@ -18,6 +18,7 @@ from importer.errors import (
     ImporterError,
     LimitError,
     MalformedPickleError,
+    MissingFileError,
     RecipeError,
     TensorError,
     TruncatedError,
@@ -159,8 +160,8 @@ _SIZE = (
     Attack("a view outside of its storage", {"model.pt": torch_zip({"w": View(_PLAIN_STORAGE, (1 << 35,), (1,))})}, TensorError, "its storage has 24"),
     Attack("a negative stride", {"model.pt": torch_zip({"w": View(_PLAIN_STORAGE, (2,), (-1,))})}, TensorError, "describes no tensor"),
     Attack("a negative offset", {"model.pt": torch_zip({"w": View(_PLAIN_STORAGE, (2,), (1,), -1)})}, TensorError, "-1"),
-    _in_pickle("a storage key that is a path", b"}" + text("w") + call(glob("torch._utils", "_rebuild_tensor"), _ODD_PID + b"Q", number(0), group(number(1)), group(number(1))) + b"s", ImporterError, "etc/passwd"),
-    _in_pickle("a persistent id that is no storage", b"}" + text("w") + text("file:///etc/passwd") + b"Qs", ImporterError, "persistent id"),
+    _in_pickle("a storage key that is a path", b"}" + text("w") + call(glob("torch._utils", "_rebuild_tensor"), _ODD_PID + b"Q", number(0), group(number(1)), group(number(1))) + b"s", MissingFileError, "etc/passwd"),
+    _in_pickle("a persistent id that is no storage", b"}" + text("w") + text("file:///etc/passwd") + b"Qs", MalformedPickleError, "persistent id"),
 )  # fmt: skip
 
 
@@ -185,12 +186,12 @@ _ARCHIVES = (
     Attack("CVE-2025-1945: the encrypted flag", {"model.pt": build_zip([Entry("archive/data.pkl", _PLAIN_PICKLE, flags=1), *torch_entries()[1:]])}, CorruptContainerError, "encrypted"),
     Attack("the encrypted flag in the local header only", {"model.pt": build_zip([Entry("archive/data.pkl", _PLAIN_PICKLE, local_flags=1), *torch_entries()[1:]])}, CorruptContainerError, "flags"),
     Attack("CVE-2025-10156: a wrong checksum", {"model.pt": build_zip([Entry("archive/data.pkl", pickled(_SYSTEM + group(_RUN) + b"R"), crc=1)])}, CorruptContainerError, "checksum"),
-    Attack("four billion entries", {"model.pt": build_zip(torch_entries(), wide_end=True).replace(struct.pack("<2Q", 4, 4), struct.pack("<2Q", 1 << 32, 1 << 32))}, ImporterError, ""),
+    Attack("four billion entries", {"model.pt": build_zip(torch_entries(), wide_end=True).replace(struct.pack("<2Q", 4, 4), struct.pack("<2Q", 1 << 32, 1 << 32))}, LimitError, ""),
     Attack("an archive in the comment of another", {"model.pt": build_zip([Entry("a.txt", b"")], comment=torch_zip())}, None, "transposed"),
     Attack("CVE-2007-4559: a tar member outside", {"model.pt": build_tar({**tar_members(), "../evil": b"x"})}, None, "transposed"),
     Attack("safetensors: a key twice", {"model.pt": safetensors(f'{{"a":{json.dumps(_ONE)},"a":{json.dumps(_ONE)}}}'.encode(), bytes(4))}, CorruptContainerError, "twice"),
     Attack("safetensors: two tensors over the same bytes", {"model.pt": safetensors({"a": _ONE, "b": _ONE}, bytes(4))}, CorruptContainerError, ""),
-    Attack("safetensors: a header of 2**63 bytes", {"model.pt": safetensors({"a": _ONE}, bytes(4), length=1 << 63)}, ImporterError, ""),
+    Attack("safetensors: a header of 2**63 bytes", {"model.pt": safetensors({"a": _ONE}, bytes(4), length=1 << 63)}, UnknownContainerError, ""),
     Attack("safetensors: 100,000 brackets", {"model.pt": safetensors(b'{"a":' + b"[" * 100_000, bytes(4))}, CorruptContainerError, "damaged"),
     Attack("safetensors: a shape that overflows", {"model.pt": safetensors({"a": safetensors_entry("F32", [1 << 62, 4], 0, 0)})}, CorruptContainerError, ""),
     Attack("burnpack: nesting in CBOR", {"model.pt": burnpack(b"\x81" * 30_000)}, CorruptContainerError, "deep"),
@@ -199,7 +200,7 @@ _ARCHIVES = (
     Attack("a shard in the folder above", _with_shard("../model.safetensors"), CorruptContainerError, "leaves the folder", "model.safetensors.index.json"),
     Attack("a shard by absolute path", _with_shard("/etc/passwd"), CorruptContainerError, "leaves the folder", "model.safetensors.index.json"),
     Attack("a shard by drive letter", _with_shard("C:/x"), CorruptContainerError, "leaves the folder", "model.safetensors.index.json"),
-    Attack("a shard that is the index", _with_shard("model.safetensors.index.json"), ImporterError, "", "model.safetensors.index.json"),
+    Attack("a shard that is the index", _with_shard("model.safetensors.index.json"), UnknownContainerError, "", "model.safetensors.index.json"),
     Attack("a web page", {"model.pt": b"<html><script>"}, UnknownContainerError, "HTML"),
     Attack("terminal escapes in names", _zipped(pickled(b"}(" + text("\x1b]0;owned\x07\x1b[2J") + text("\x9b31m\u202e") + b"u")), None, r"\x1b"),
 )  # fmt: skip
