@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
+from importer.arrays.boxes import added, any_overlap, axis_groups, box_of_run, run_of_box
 from importer.arrays.factors import axis_factors, cut, refined, regrouped, row_major
 from importer.arrays.kernels import Cast
 from importer.arrays.nodes import Array, Computed, Kernel, Mosaic, Piece, View, empty, single
@@ -189,7 +190,9 @@ def assemble(dtype: DType, shape: Sequence[int], placed: Iterable[tuple[Sequence
                 how=_HOW,
             )
     solid = [(starts, part) for starts, part in parts if part.size]
-    if sum(part.size for _, part in solid) != math.prod(shape) or _any_overlap(solid):
+    if sum(part.size for _, part in solid) != math.prod(shape) or any_overlap(
+        [(starts, part.shape) for starts, part in solid]
+    ):
         raise TensorError(f"{len(parts)} parts do not cover shape {list(shape)} exactly once", how=_HOW)
     return _mosaic(dtype, shape, solid)
 
@@ -281,7 +284,7 @@ def _mosaic(dtype: DType, shape: tuple[int, ...], placed: Iterable[tuple[tuple[i
     pieces: list[Piece] = []
     for starts, part in placed:
         if isinstance(part, Mosaic):
-            pieces += [Piece(_added(starts, inner), piece) for inner, piece in part.pieces]
+            pieces += [Piece(added(starts, inner), piece) for inner, piece in part.pieces]
         elif part.size:
             pieces.append(Piece(starts, single(part)))
     if not pieces:
@@ -327,75 +330,14 @@ def _reshaped_piece(
     """
     new_starts: list[int] = []
     new_sizes: list[int] = []
-    for before, after in _groups(old, new):
-        run = _run_of_box(old[before], starts[before], piece.shape[before])
-        box = run and _box_of_run(run[0], run[1], new[after])
+    for before, after in axis_groups(old, new):
+        run = run_of_box(old[before], starts[before], piece.shape[before])
+        box = run and box_of_run(run[0], run[1], new[after])
         if not box:
             return None
         new_starts += box[0]
         new_sizes += box[1]
     return tuple(new_starts), reshape(piece, new_sizes)
-
-
-def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> Iterable[tuple[slice, slice]]:
-    """Yield the smallest groups of axes on both sides that hold the same elements."""
-    i = j = 0
-    while i < len(old) or j < len(new):
-        first_i, first_j, left, right = i, j, 1, 1
-        while True:
-            if left <= right and i < len(old):
-                left *= old[i]
-                i += 1
-            else:
-                right *= new[j]
-                j += 1
-            if left == right and (i > first_i or i == len(old)) and (j > first_j or j == len(new)):
-                break
-        yield slice(first_i, i), slice(first_j, j)
-
-
-def _run_of_box(shape: Sequence[int], starts: Sequence[int], sizes: Sequence[int]) -> tuple[int, int] | None:
-    """Return first and last-but-one flat index of a box if its elements are consecutive."""
-    open_axes = [axis for axis, size in enumerate(sizes) if size > 1]
-    if open_axes and any(sizes[axis] != shape[axis] for axis in range(open_axes[0] + 1, len(shape))):
-        return None
-    first = sum(start * stride for start, stride in zip(starts, row_major(shape), strict=True))
-    return first, first + math.prod(sizes)
-
-
-def _box_of_run(start: int, stop: int, shape: Sequence[int]) -> tuple[list[int], list[int]] | None:
-    """Return starts and sizes of the box that holds exactly the flat indices `start` to `stop`, if there is one."""
-    starts: list[int] = []
-    sizes: list[int] = []
-    for axis, inner in enumerate(row_major(shape)):
-        first, rest = divmod(start, inner)
-        if (stop - 1) // inner != first:
-            if rest or stop % inner:
-                return None
-            starts += [first, *(0,) * (len(shape) - axis - 1)]
-            sizes += [stop // inner - first, *shape[axis + 1 :]]
-            return starts, sizes
-        starts.append(first)
-        sizes.append(1)
-        start, stop = rest, stop - first * inner
-    return starts, sizes
-
-
-def _any_overlap(placed: Sequence[tuple[tuple[int, ...], Array]]) -> bool:
-    """Whether two parts share an element: sorted by the first axis, so that only neighbours are compared."""
-    boxes = sorted((starts, _added(starts, part.shape)) for starts, part in placed)
-    active: list[tuple[tuple[int, ...], tuple[int, ...]]] = []
-    for starts, ends in boxes:
-        active = [box for box in active if starts and box[1][0] > starts[0]]
-        for other_starts, other_ends in active:
-            if all(a < d and c < b for a, b, c, d in zip(starts, ends, other_starts, other_ends, strict=True)):
-                return True
-        active.append((starts, ends))
-    return False
-
-
-def _added(left: Sequence[int], right: Sequence[int]) -> tuple[int, ...]:
-    return tuple(a + b for a, b in zip(left, right, strict=True))
 
 
 def _first(parts: Sequence[Array]) -> Array:
