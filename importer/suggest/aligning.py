@@ -8,20 +8,20 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from importer.suggest.assigning import Pair, SourceRow, TargetRow, assign
 from importer.suggest.fitting import Fitter
-from importer.suggest.names import likeness
+from importer.suggest.names import likeness, says_the_same
 from importer.suggest.skeleton import Shape, TargetUnit
 from importer.suggest.sources import SourceUnit
 
 __all__ = ["Alignment", "align"]
 
-_LEAST_FIT = 0.5
-"""Share of a block's modules that must have one of their shape on the other side."""
-_NEAR = 0.1
+_LEAST_FIT = 0.4
+"""Share of the modules, of the side that has more, that must have one of their shape on the other side."""
+_NEAR = 0.2
 """Difference of two scores below which a choice of lists is marked."""
 
 _NUMBERED = re.compile(r"(?P<word>(?:\w*\D)?)(?P<number>\d+)")
@@ -96,7 +96,18 @@ def _align(sources: Sequence[SourceRow], targets: Sequence[TargetRow], fitter: F
         [row for row in targets if id(row.units[0]) not in done_targets],
         fitter,
     )
-    return [*pairs, *rest]
+    return [*pairs, *_with_inherited_doubt(rest, pairs)]
+
+
+def _with_inherited_doubt(rest: Iterable[Pair], pairs: Iterable[Pair]) -> Iterator[Pair]:
+    """Doubt what was left over where a doubtful pair of the same shape may have taken the right partner away."""
+    doubtful = {_shape_key(unit.params.values()) for pair in pairs if pair.doubt for unit in pair.target.units}
+    for pair in rest:
+        is_settled = pair.doubt or says_the_same(pair.source.path, pair.target.path)
+        if is_settled or _shape_key(pair.target.units[0].params.values()) not in doubtful:
+            yield pair
+        else:
+            yield replace(pair, doubt="others of this shape are doubtful")
 
 
 def _align_elements(found: _ListPair, fitter: Fitter) -> list[Pair]:
@@ -124,9 +135,7 @@ def _align_elements(found: _ListPair, fitter: Fitter) -> list[Pair]:
             [TargetRow(path, tuple(units)) for path, units in targets.items()],
             fitter,
         )
-    if found.doubt:
-        return [Pair(pair.source, pair.target, pair.kinds, pair.doubt or found.doubt) for pair in pairs]
-    return pairs
+    return [replace(pair, doubt=pair.doubt or found.doubt) for pair in pairs]
 
 
 def _paired_lists(sources: Sequence[SourceRow], targets: Sequence[TargetRow]) -> list[_ListPair]:
@@ -170,11 +179,11 @@ def _score(source: _SourceList, target: _TargetList) -> float:
     if len(source.elements) != len(target.elements):
         return 0
     shares = [
-        sum((one & other).values()) / max(1, sum(other.values()))
+        sum((one & other).values()) / max(1, sum(one.values()), sum(other.values()))
         for one, other in zip(source.contents, target.contents, strict=True)
     ]
     fit = sum(shares) / len(shares)
-    return fit + likeness(source.path, target.path) / 2 if fit >= _LEAST_FIT else 0
+    return fit + likeness(source.path, target.path) if fit >= _LEAST_FIT else 0
 
 
 def _source_lists(rows: Sequence[SourceRow]) -> list[_SourceList]:
@@ -209,7 +218,11 @@ def _target_lists(rows: Sequence[TargetRow]) -> list[_TargetList]:
 
 def _content(modules: Iterable[Iterable[Shape]]) -> _Content:
     """Return the shapes of an element's modules, however oriented."""
-    return Counter(tuple(sorted(tuple(sorted(shape)) for shape in shapes)) for shapes in modules)
+    return Counter(map(_shape_key, modules))
+
+
+def _shape_key(shapes: Iterable[Shape]) -> tuple[Shape, ...]:
+    return tuple(sorted(tuple(sorted(shape)) for shape in shapes))
 
 
 def _numbered(path: str, *, words: bool = False) -> Iterable[tuple[str, int, str]]:

@@ -89,8 +89,7 @@ class _Table:
         """Decide one pair where nothing else is left on either side."""
         for s, t in self._pairs():
             if len(self._open[t]) == 1 and len(self._rivals(s)) == 1:
-                foreign = not self._is_complete and are_foreign(self._sources[s].path, self._targets[t].path)
-                return self._decide([(s, t, "the name does not say so" if foreign else "")])
+                return self._decide([(s, t, self._foreign(s, t))])
         return False
 
     def by_parent(self) -> bool:
@@ -98,7 +97,7 @@ class _Table:
         for s, t in self._pairs():
             parents = _parents(self._sources[s], self._targets[t])
             if parents in self._parents and self._is_only_between(parents, s, t):
-                return self._decide([(s, t, "")])
+                return self._decide([(s, t, self._foreign(s, t))])
         return False
 
     def by_order(self) -> None:
@@ -109,6 +108,11 @@ class _Table:
         for _, s, t in sorted(scored, key=lambda entry: (-entry[0], entry[2], entry[1])):
             if t in self._open and s in self._open[t]:
                 self._decide([(s, t, f"1 of {alike[s, t]} of this shape")])
+
+    def _foreign(self, s: int, t: int) -> str:
+        """Return a doubt where only shapes and place speak, and there is more on one side than on the other."""
+        foreign = not self._is_complete and are_foreign(self._sources[s].path, self._targets[t].path)
+        return "the name does not say so" if foreign else ""
 
     def _ranks(self) -> dict[tuple[int, int], float]:
         """Return how far apart two rows stand in the order of their sides, from 0 to 1."""
@@ -140,7 +144,8 @@ class _Table:
         for s, t, doubt in decided:
             source, target = self._sources[s], self._targets[t]
             self.pairs.append(Pair(source, target, self._open[t][s], doubt))
-            self._parents.add(_parents(source, target))
+            if not doubt:
+                self._parents.add(_parents(source, target))
             del self._open[t]
             for fitting in self._open.values():
                 fitting.pop(s, None)

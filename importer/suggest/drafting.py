@@ -15,7 +15,7 @@ from pathlib import Path
 from importer.checkpoint import Checkpoint, Tensor
 from importer.dtypes import Kind
 from importer.errors import UsageError
-from importer.plan import PlanOptions, build_plan, weights_below
+from importer.plan import PlanOptions, Step, build_plan, weights_below
 from importer.recipes import Entry, apply_recipe, parse_recipe
 from importer.suggest.aligning import align
 from importer.suggest.findings import Findings, Mark
@@ -64,7 +64,11 @@ def draft_recipe(checkpoint: Checkpoint, skeleton: Checkpoint) -> Draft:
         names=[entry.name for entry in entries],
         dtype=_dtype(checkpoint, skeleton),
     )
-    return Draft(text=text, marks=findings.marks(), undecided=_tried(text, checkpoint, skeleton))
+    return Draft(
+        text=text,
+        marks=findings.marks(),
+        undecided=_tried(text, _Meant(findings, checkpoint, entries), checkpoint, skeleton),
+    )
 
 
 def _compared(
@@ -92,11 +96,32 @@ def _compared(
     return findings
 
 
-def _tried(text: str, checkpoint: Checkpoint, skeleton: Checkpoint) -> tuple[str, ...]:
-    """Plan the draft against the skeleton and return what stands in the way."""
+class _Meant:
+    """Where each parameter of the target is meant to come from."""
+
+    def __init__(self, findings: Findings, checkpoint: Checkpoint, entries: Sequence[Entry]) -> None:
+        root = f"{checkpoint.root}." if checkpoint.root else ""
+        self._origins = findings.origins()
+        self._names = {f"{root}{entry.sources[0]}": entry.name for entry in entries}
+
+    def is_kept(self, step: Step) -> bool:
+        """Whether a planned tensor is made from what was found for it."""
+        names = (self._names[source] for source in step.sources)
+        return all(any(f"{name}.".startswith(f"{path}.") for path in self._origins[step.name]) for name in names)
+
+    def words(self, step: Step) -> str:
+        """Say what else it is made from."""
+        return f"{step.name}: made from {', '.join(step.sources)}, meant was {' or '.join(self._origins[step.name])}"
+
+
+def _tried(text: str, meant: _Meant, checkpoint: Checkpoint, skeleton: Checkpoint) -> tuple[str, ...]:
+    """Plan the draft against the skeleton and return what stands in the way, also where rules do not do what was found."""
     plan = build_plan(checkpoint, PlanOptions(recipe=parse_recipe(text), skeleton=skeleton))
-    missing = (f"{entry.name} {list(entry.shape)}: no tensor fits" for entry in plan.missing)
-    return (*missing, *(f"{fault.name}: {fault.message}" for fault in plan.errors))
+    return (
+        *(f"{entry.name} {list(entry.shape)}: no tensor fits" for entry in plan.missing),
+        *(f"{fault.name}: {fault.message}" for fault in plan.errors),
+        *(meant.words(step) for step in plan.steps if not meant.is_kept(step)),
+    )
 
 
 def _twins(entries: Sequence[Entry], weights: Mapping[str, Tensor]) -> dict[str, list[str]]:

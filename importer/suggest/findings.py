@@ -13,6 +13,7 @@ from importer.suggest.skeleton import Reading, Shape, TargetUnit
 
 __all__ = ["Drop", "Findings", "Mark", "Move", "Split", "Tie"]
 
+_TORCH_LEAVES = {".gamma": ".weight", ".alpha": ".weight", ".beta": ".bias"}
 _NUMBER = re.compile(r"(?<=\.)\d+(?![^.?])")
 
 
@@ -111,6 +112,25 @@ class Findings:
         """Note something to check about a module of the target; in one wording for all repetitions of a layer."""
         self.doubts.setdefault(path, []).append(_NUMBER.sub("N", text))
 
+    def origins(self) -> dict[str, tuple[str, ...]]:
+        """Return the paths in the checkpoint that each parameter of the target is meant to come from."""
+        origins: dict[str, list[str]] = {}
+        for move in self.moves:
+            origins.setdefault(move.target, []).append(move.source)
+        for split in self.splits:
+            for target in split.targets:
+                origins.setdefault(target, []).append(split.source)
+        for tie in self.ties:
+            other = tie.other.rpartition(".")[0]
+            origins.setdefault(tie.name, []).extend(origins.get(tie.other, origins.get(other, ())))
+        return {
+            name: tuple(
+                source for path in (unit.path, *_torch_names(name, unit.path)) for source in origins.get(path, ())
+            )
+            for unit in self.units
+            for name in unit.names()
+        }
+
     def marks(self) -> tuple[Mark, ...]:
         """Return everything to check, each text once with all the parameters it is about."""
         names: dict[str, list[str]] = {}
@@ -136,3 +156,9 @@ class Findings:
 def _is_at(name: str, path: str) -> bool:
     """Whether a parameter is at a path or below it."""
     return name == path or name.startswith(f"{path}.")
+
+
+def _torch_names(name: str, path: str) -> tuple[str, ...]:
+    """Return what a parameter may be called in PyTorch, where rules name it by itself."""
+    leaf = name[len(path) :]
+    return tuple(dict.fromkeys((name, f"{path}{_TORCH_LEAVES.get(leaf, leaf)}"))) if leaf else ()

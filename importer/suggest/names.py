@@ -45,7 +45,7 @@ _HINTS = (
         r"(^|\.)(norm_?1|ln_?1|layer_?norm_?1|attn_?(layer_?)?norm|attention_norm|input_layernorm|attn_ln"
         r"|(sa|self_attn)_layer_norm|layernorm_before|attention(\.output)?\.LayerNorm)$")),
     ("norm of mlp", re.compile(
-        r"(^|\.)(norm_?2|ln_?2|layer_?norm_?2|(ffn|mlp)_?(layer_?)?norm|post_attention_layernorm|mlp_ln"
+        r"(^|\.)(norm_?2|ln_?2|layer_?norm_?2|(ffn|mlp)_?(layer_?)?norm|post_(attention|feedforward)_layernorm|mlp_ln"
         r"|(output|final|full_layer)_layer_norm|layernorm_after|(?<!attention\.)output\.LayerNorm)$")),
 )  # fmt: skip
 """Spellings that usually mean the same; good enough to order a draft, not to leave a mark out."""

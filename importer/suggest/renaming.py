@@ -178,19 +178,19 @@ def _rules(moves: Sequence[Move], settled: str) -> tuple[RenameRule, ...]:
 
 
 def _with_numbers(moves: Sequence[Move]) -> list[_Draft]:
-    """Turn numbers that go over unchanged into captures, where no other move has the same pattern."""
-    drafts: dict[tuple[tuple[_Segment, ...], tuple[tuple[str, int, str], ...]], list[tuple[Move, _Draft]]] = {}
+    """Turn numbers that go over unchanged into captures, unless moves to other places would match the same pattern."""
+    users: dict[_Draft, list[Move]] = {}
     for move in moves:
-        draft = _captured(move)
-        drafts.setdefault((draft.source, draft.target), []).append((move, draft))
-    patterns = [source for source, _ in drafts]
+        users.setdefault(_captured(move), []).append(move)
+    patterns = Counter(draft.source for draft in users)
+    largest = {draft.source: draft for draft in sorted(users, key=lambda draft: len(users[draft]))}
     out: list[_Draft] = []
-    for (source, _), users in drafts.items():
-        if patterns.count(source) == 1 or len(users) > 1:
-            out.append(users[0][1])
+    for draft, found in users.items():
+        # Fixed numbers speak first, so one of those that share a pattern may keep it: the one most moves need.
+        if patterns[draft.source] == 1 or largest[draft.source] is draft:
+            out.append(draft)
         else:
-            move = users[0][0]
-            out.append(_Draft(tuple(move.source.split(".")), _fixed(move.target), move.is_tensor))
+            out += [_Draft(tuple(m.source.split(".")), _fixed(m.target), m.is_tensor) for m in found]
     return out
 
 

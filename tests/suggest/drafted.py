@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -48,14 +50,35 @@ class Comparison:
         return set(self.differing) - announced - undecided
 
 
-def compare(checkpoint: Checkpoint, builtin: str, shapes: Shapes | None = None) -> Comparison:
-    """Draft for the target of a built-in recipe, and convert with both; every value is compared bit by bit."""
+def compare(
+    checkpoint: Checkpoint, builtin: str, shapes: Shapes | None = None, disguise: Callable[[str], str] = str
+) -> Comparison:
+    """Draft for the target of a built-in recipe, and convert with both; every value is compared bit by bit.
+
+    Args:
+        checkpoint: the source.
+        builtin: the recipe that is right.
+        shapes: the target's parameters; by default what the recipe gives.
+        disguise: what the target's names are replaced by.
+    """
     expected = _planned(checkpoint, load_recipe(builtin))
-    skeleton = skeleton_of(shapes or {step.name: step.array.shape for step in expected.steps})
+    target = shapes or {step.name: step.array.shape for step in expected.steps}
+    skeleton = skeleton_of({disguise(name): shape for name, shape in target.items()})
     draft = draft_recipe(checkpoint, skeleton)
     drafted = _planned(checkpoint, parse_recipe(draft.text), skeleton)
-    wanted, given = _values(expected), _values(drafted)
+    wanted, given = {disguise(name): values for name, values in _values(expected).items()}, _values(drafted)
     return Comparison(draft, drafted, frozenset(name for name in wanted if wanted[name] != given.get(name)))
+
+
+def disguised(name: str) -> str:
+    """Return a name whose words say nothing any more; parameters and numbers stay what they are."""
+    return ".".join(
+        segment if segment.isdecimal() or _SPEAKING.search(segment) else f"x{zlib.crc32(segment.encode()):08x}"
+        for segment in name.split(".")
+    )
+
+
+_SPEAKING = re.compile(r"^(weight|bias|gamma|beta|alpha|running_(mean|var)|forward|reverse)$|gate$|_transform$")
 
 
 def _planned(checkpoint: Checkpoint, recipe: Recipe, skeleton: Checkpoint | None = None) -> Plan:
