@@ -213,8 +213,9 @@ class _Walker:
             return
         if type(found) is Dense:
             self.add_tensor(frame, name, found.array, found.identity)
-            for suffix, array in (found.beside or {}).items():
-                self.add_tensor(frame, f"{name}.{suffix}", array, None)
+            if found.beside is not None:
+                for suffix, array in found.beside.items():
+                    self.add_tensor(frame, f"{name}.{suffix}", array, None)
         elif type(found) is NotDense:
             self.findings.unsupported.append(Unsupported(name, found.kind, found.reason))
         elif isinstance(call.callable, Global) and is_numpy(call.callable):
