@@ -149,7 +149,7 @@ class FileRange:
         record: name of the record in the archive, if it is one.
     """
 
-    __slots__ = ("_locate", "_offset", "file", "nbytes", "record")
+    __slots__ = ("_offset", "file", "nbytes", "record")
 
     def __init__(
         self, file: SourceFile, offset: int | Callable[[], int], nbytes: int, record: str | None = None
@@ -162,8 +162,7 @@ class FileRange:
         self.file = file
         self.nbytes = nbytes
         self.record = record
-        self._locate = offset if callable(offset) else None
-        self._offset = -1 if callable(offset) else offset
+        self._offset = offset
 
     @property
     def offset(self) -> int:
@@ -172,15 +171,16 @@ class FileRange:
         Raises:
             SourceError: the record's own header is damaged or contradicts the directory of the archive.
         """
-        if self._locate is not None:
-            self._offset = self._locate()
-            self._locate = None
-        return self._offset
+        offset = self._offset
+        if not isinstance(offset, int):
+            offset = self._offset = offset()
+        return offset
 
     @property
     def where(self) -> Location:
         """File, record, and the offset where it is known already."""
-        return Location(path=self.file.path, record=self.record, offset=None if self._locate else self._offset)
+        offset = self._offset if isinstance(self._offset, int) else None
+        return Location(path=self.file.path, record=self.record, offset=offset)
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Read in place."""

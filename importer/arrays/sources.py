@@ -44,12 +44,13 @@ def strided(  # noqa: PLR0913 - torch's own description of a tensor
     end = offset
     count = 1
     # Sizes come from files: with too many of them the products alone would take hours.
-    lowest = offset if len(shape) == len(strides) <= _MAX_DIMENSIONS else -1
+    is_tensor = offset >= 0 and len(shape) == len(strides) <= _MAX_DIMENSIONS
     for size, stride in zip(shape[:_MAX_DIMENSIONS], strides, strict=False):
+        if size < 0 or stride < 0:
+            is_tensor = False
         count *= size
         end += (size - 1) * stride
-        lowest = min(lowest, size, stride)
-    if lowest < 0:
+    if not is_tensor:
         raise TensorError(
             f"shape {list(shape)} with strides {list(strides)} at element {offset} describes no tensor",
             where=storage.where,

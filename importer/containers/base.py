@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from importer.arrays import Array
 from importer.dtypes import DType
@@ -35,8 +34,11 @@ __all__ = [
 ]
 
 
-class StorageRecord(NamedTuple):
+@dataclass(slots=True, eq=False)
+class StorageRecord:
     """A storage a persistent id names, found in the file and at least as long as the id declares.
+
+    Not frozen, only never changed: a checkpoint has 100,000.
 
     Attributes:
         storage: the bytes; for a view of another storage (legacy stream, tar) those of the storage it looks into.

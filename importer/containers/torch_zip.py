@@ -34,6 +34,7 @@ from importer.unpickling import Global, PersistentId, unpickle
 __all__ = ["TorchArchive", "find_root", "open_zip"]
 
 _SHOWN_NAMES = 4
+_STORAGE_RECORDS = (("data/", ""), ("tensors/", ""), (".data/", ".storage"))
 
 
 def open_zip(file: SourceFile, limits: Limits) -> PickleContainer | TableContainer:
@@ -106,17 +107,18 @@ class TorchArchive:
         identity = parse_storage_id(pid, self._where)
         if isinstance(identity, Global):
             return identity
-        record = self._records.get(identity.key)
+        key = identity.key
+        record = self._records.get(key)
         # One storage may be named with two types: views of an untyped one.
         if record is None or record.dtype is not identity.dtype or record.numel != identity.numel:
-            storage = self._archive.storage(self._record_name(identity.key))
+            storage = self._archive.storage(self._record_name(key))
             check_length(storage, identity)
-            record = self._records[identity.key] = StorageRecord(storage, identity.dtype, identity.numel, identity.key)
+            record = self._records[key] = StorageRecord(storage, identity.dtype, identity.numel, key)
         return record
 
     def _record_name(self, key: str) -> str:
-        for record in (f"data/{key}", f"tensors/{key}", f".data/{key}.storage"):
-            name = f"{self._root}{record}"
+        for folder, extension in _STORAGE_RECORDS:
+            name = f"{self._root}{folder}{key}{extension}"
             if name in self._archive.entries:
                 return name
         raise MissingFileError(
