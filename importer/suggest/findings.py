@@ -133,12 +133,13 @@ class Findings:
 
     def marks(self) -> tuple[Mark, ...]:
         """Return everything to check, each text once with all the parameters it is about."""
-        names: dict[str, list[str]] = {}
+        below = {unit.path: unit.names() for unit in self.units}
+        names: dict[str, dict[str, None]] = {}
         for text, paths in self._doubts():
-            names.setdefault(text, []).extend(
-                name for unit in self.units for name in unit.names() if any(_is_at(name, path) for path in paths)
-            )
-        return (*(Mark(text, tuple(dict.fromkeys(found))) for text, found in names.items()), *self.remarks)
+            found = names.setdefault(text, {})
+            for path in paths:
+                found.update(dict.fromkeys(below.get(path, (path,))))
+        return (*(Mark(text, tuple(found)) for text, found in names.items()), *self.remarks)
 
     def _doubts(self) -> Iterator[tuple[str, tuple[str, ...]]]:
         for path, doubts in self.doubts.items():
@@ -151,11 +152,6 @@ class Findings:
         for drop in self.drops:
             if not drop.is_sure:
                 yield drop.reason, ()
-
-
-def _is_at(name: str, path: str) -> bool:
-    """Whether a parameter is at a path or below it."""
-    return name == path or name.startswith(f"{path}.")
 
 
 def _torch_names(name: str, path: str) -> tuple[str, ...]:
