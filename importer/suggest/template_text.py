@@ -9,12 +9,14 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from importer.recipes.template_forms import RESERVED_KEYS
 from importer.suggest.skeleton import TargetUnit
 
 __all__ = ["Line", "doubt_about", "target_lines", "template_text"]
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z0-9_]+)*")
 _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
+_RESERVED = {one.name for one in RESERVED_KEYS}
 _LOOP_NAMES = "ijklmopq"
 _COMMENT_COLUMN = 60
 _SAME_TENSORS = {"LayerNorm": "GroupNorm, InstanceNorm", "RmsNorm": "LayerNorm(d, bias=False)"}
@@ -147,4 +149,7 @@ def _runs(elements: Mapping[str, _Node], depth: int) -> Iterator[tuple[int, int,
 
 
 def _key(key: str) -> str:
+    if key in _RESERVED:
+        # A module may be called like a word of the language; as an expression it is a path.
+        return f"'{{\"{key}\"}}'"
     return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in _YAML_WORDS else f"'{key}'"

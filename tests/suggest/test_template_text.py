@@ -34,7 +34,7 @@ def test_a_template_declares_the_parameters_of_a_public_burn_module_in_order(pat
     assert list(declared(printed(shapes)).items()) == list(shapes.items())
 
 
-SEGMENTS = st.sampled_from(["fc", "norm", "layers", "0", "1", "2", "no", "on", "Basic", "a1"])
+SEGMENTS = st.sampled_from(["fc", "norm", "layers", "0", "1", "2", "no", "on", "is", "for", "Basic", "a1"])
 LEAVES: list[dict[str, Shape]] = [
     {"weight": (3, 2), "bias": (2,)},
     {"weight": (3, 2)},
