@@ -159,7 +159,10 @@ class TensorReader:
         if element.kind is Kind.QUANTIZED:
             return NotDense("quantized", f"elements of type {element} without a scale")
         offset += record.offset
-        conjugate, negative = (flags.get("conj") is True, flags.get("neg") is True) if flags else (False, False)
+        identity = (self.where.path, record.key, offset, size, stride, element.name)
+        if not flags:
+            return Dense(strided(record.storage, element, size, stride, offset, big_endian=self.big_endian), identity)
+        conjugate, negative = flags.get("conj") is True, flags.get("neg") is True
         array = strided(
             record.storage,
             element,
@@ -170,14 +173,14 @@ class TensorReader:
             conjugate=conjugate,
             negative=negative,
         )
-        return Dense(array, (self.where.path, record.key, offset, size, stride, element.name, conjugate, negative))
+        return Dense(array, (*identity, conjugate, negative) if conjugate or negative else identity)
 
     def integers(self, value: object) -> tuple[int, ...]:
         """Return a size or stride: a tuple, a list or a `torch.Size` of integers."""
-        if isinstance(value, Call) and value.callable == _SIZE and len(value.args) == 1:
-            value = value.args[0]
         if type(value) is not tuple:
-            if type(value) is not list:
+            if isinstance(value, Call) and value.callable == _SIZE and len(value.args) == 1:
+                value = value.args[0]
+            if not isinstance(value, list | tuple):
                 raise self.fault(f"{shown(value)} is no size or stride")
             value = tuple(value)
         if len(value) > self.packing.limits.max_dimensions:

@@ -10,12 +10,11 @@ the start of the file; torch writes a checksum of 0 where it was told not to com
 
 from __future__ import annotations
 
-import functools
 import struct
 import zlib
-from bisect import bisect_right
 from collections.abc import Mapping
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from importer.errors import CorruptContainerError, LimitError, Location, TruncatedError, UnsupportedError, shown
@@ -48,23 +47,70 @@ _HOW = "Download or copy the file again."
 
 @dataclass(slots=True, eq=False)
 class Entry:
-    """One entry of the directory. Not frozen, only never changed: archives of torch have 100,000.
+    """One entry of the directory. Not frozen, only never changed once read: archives of torch have 100,000.
 
     Attributes:
+        file: the file it lies in.
         name: as in the directory; bytes that are no UTF-8 as surrogates.
         method: 0 stored, 8 deflated.
         crc: CRC-32 of the contents, 0 also when it was not computed.
         compressed: bytes in the file.
         size: bytes of the contents.
         header: offset of the local header in the file.
+        end: offset in the file up to which the entry may reach: the next header, or the directory.
     """
 
+    file: SourceFile
     name: str
     method: int
     crc: int
     compressed: int
     size: int
     header: int
+    end: int
+
+    @property
+    def where(self) -> Location:
+        """Its header, for errors."""
+        return Location(path=self.file.path, record=self.name, offset=self.header)
+
+    def locate(self) -> int:
+        """Return where the data begins, after comparing the entry's own header with the directory.
+
+        Raises:
+            CorruptContainerError: they contradict each other, or the data reaches into the next entry.
+            SourceError: the header cannot be read.
+        """
+        header = self.file.read(self.header, _LOCAL.size)
+        signature, _, flags, method, _, _, crc, compressed, size, name_length, extra_length = _LOCAL.unpack(header)
+        if signature != b"PK\x03\x04":
+            raise self.corrupt("there is no header where the directory says")
+        begin = self.header + _LOCAL.size
+        variable = self.file.read(begin, name_length + extra_length)
+        if _text(variable[:name_length]) != self.name:
+            raise self.corrupt(f"its own header calls it {shown(_text(variable[:name_length]))}")
+        if (flags & _ENCRYPTED, method) != (0, self.method):
+            raise self.corrupt("flags and method of its own header are not those of the directory")
+        size, compressed = _zip64(variable[name_length:], [size, compressed])
+        found, told = (crc, compressed, size), (self.crc, self.compressed, self.size)
+        if found != told and not (flags & _DESCRIPTOR_FOLLOWS and set(found) == {0}):
+            raise self.corrupt("sizes or checksum in its own header are not those of the directory")
+        data: int = begin + name_length + extra_length
+        if data + self.compressed > self.end:
+            raise self.corrupt("it overlaps the next entry")
+        return data
+
+    def corrupt(self, what: str) -> CorruptContainerError:
+        """Return the error for a damaged entry."""
+        return CorruptContainerError(f"record {shown(self.name)} is damaged: {what}", where=self.where, how=_HOW)
+
+    def contested(self, what: str) -> CorruptContainerError:
+        """Return the error for an entry that readers disagree about."""
+        return CorruptContainerError(
+            f"record {shown(self.name)} {what}",
+            where=self.where,
+            how="Do not trust this file; get it from its source.",
+        )
 
 
 class _Directory(NamedTuple):
@@ -85,7 +131,7 @@ class ZipArchive:
         archive_start: bytes before the archive.
     """
 
-    __slots__ = ("_bounds", "_limits", "archive_start", "entries", "file")
+    __slots__ = ("_limits", "archive_start", "entries", "file")
 
     def __init__(self, file: SourceFile, limits: Limits, *, start: int = 0, end: int | None = None) -> None:
         """Read and check the directory; `start` and `end` bound an archive that is part of a larger file.
@@ -102,9 +148,11 @@ class ZipArchive:
         self._check_limit("max_archive_entries", directory.entries, directory)
         self._check_limit("max_header_bytes", directory.size, directory)
         self.archive_start = directory.archive_start
-        entries, spans = _read_directory(file, directory)
-        self._bounds = _ordered_bounds(file, entries, spans, directory)
-        self.entries: Mapping[str, Entry] = {name: entries[name] for name in entries if not name.endswith("/")}
+        entries = _read_directory(file, directory)
+        _settle_ends(entries, directory)
+        for name in [name for name in entries if name.endswith("/")]:
+            del entries[name]
+        self.entries: Mapping[str, Entry] = entries
 
     def read(self, name: str, limit: str) -> bytes:
         """Return the whole contents of a small record; `limit` names the field of `Limits` that bounds it.
@@ -122,15 +170,15 @@ class ZipArchive:
                 limit=limit,
                 allowed=allowed,
                 actual=entry.size,
-                where=self._where(entry),
+                where=entry.where,
                 how="Raise the limit if this file is meant to be so large.",
             )
         storage = self.storage(name)
         if isinstance(storage, InflatedRange):
             return b"".join(storage.blocks())
-        data = self.file.read(self._locate(entry), entry.size)
+        data = self.file.read(entry.locate(), entry.size)
         if entry.crc and zlib.crc32(data) != entry.crc:
-            raise self._corrupt(entry, f"its checksum is not {entry.crc:#010x}, as the directory says")
+            raise entry.corrupt(f"its checksum is not {entry.crc:#010x}, as the directory says")
         return data
 
     def storage(self, name: str) -> Storage:
@@ -142,15 +190,15 @@ class ZipArchive:
         """
         entry = self.entries[name]
         if entry.method == _STORED:
-            return FileRange(self.file, functools.partial(self._locate, entry), entry.size, name)
+            return FileRange(self.file, entry.locate, entry.size, name)
         if entry.method != _DEFLATED:
             raise UnsupportedError(
                 f"record {shown(name)} is compressed by method {entry.method}; only deflate is read",
-                where=self._where(entry),
+                where=entry.where,
                 how="Unpack the archive and zip it again without compression.",
             )
         self._check_inflation(entry)
-        compressed = FileRange(self.file, functools.partial(self._locate, entry), entry.compressed, name)
+        compressed = FileRange(self.file, entry.locate, entry.compressed, name)
         return InflatedRange(compressed, entry.size, entry.crc, name)
 
     def _check_limit(self, limit: str, actual: int, directory: _Directory) -> None:
@@ -172,39 +220,9 @@ class ZipArchive:
                 limit="max_inflation",
                 allowed=self._limits.max_inflation,
                 actual=entry.size // max(entry.compressed, 1),
-                where=self._where(entry),
+                where=entry.where,
                 how="Weights do not compress like that. If you trust the file, unpack and zip it without compression.",
             )
-
-    def _locate(self, entry: Entry) -> int:
-        """Return where the data of an entry begins, after comparing its own header with the directory."""
-        header = self.file.read(entry.header, _LOCAL.size)
-        signature, _, flags, method, _, _, crc, compressed, size, name_length, extra_length = _LOCAL.unpack(header)
-        if signature != b"PK\x03\x04":
-            raise self._corrupt(entry, "there is no header where the directory says")
-        begin = entry.header + _LOCAL.size
-        variable = self.file.read(begin, name_length + extra_length)
-        if _text(variable[:name_length]) != entry.name:
-            raise self._corrupt(entry, f"its own header calls it {shown(_text(variable[:name_length]))}")
-        if (flags & _ENCRYPTED, method) != (0, entry.method):
-            raise self._corrupt(entry, "flags and method of its own header are not those of the directory")
-        size, compressed = _zip64(variable[name_length:], [size, compressed])
-        found, told = (crc, compressed, size), (entry.crc, entry.compressed, entry.size)
-        if found != told and not (flags & _DESCRIPTOR_FOLLOWS and set(found) == {0}):
-            raise self._corrupt(entry, "sizes or checksum in its own header are not those of the directory")
-        data: int = begin + name_length + extra_length
-        # The entry may reach up to the next header, or the directory.
-        if data + entry.compressed > self._bounds[bisect_right(self._bounds, entry.header)]:
-            raise self._corrupt(entry, "it overlaps the next entry")
-        return data
-
-    def _where(self, entry: Entry) -> Location:
-        return Location(path=self.file.path, record=entry.name, offset=entry.header)
-
-    def _corrupt(self, entry: Entry, what: str) -> CorruptContainerError:
-        return CorruptContainerError(
-            f"record {shown(entry.name)} is damaged: {what}", where=self._where(entry), how=_HOW
-        )
 
 
 def has_directory(file: SourceFile) -> bool:
@@ -273,12 +291,10 @@ def _check_agreement(file: SourceFile, record: int, plain: tuple[int, ...], wide
             raise _corrupt_directory(file, record, "its two end records contradict each other")
 
 
-def _read_directory(file: SourceFile, directory: _Directory) -> tuple[dict[str, Entry], list[tuple[int, int]]]:
+def _read_directory(file: SourceFile, directory: _Directory) -> dict[str, Entry]:
     """Parse and check the directory in one pass.
 
-    Returns:
-        The entries by name, folders included, and where each begins and the least offset it ends at: its own header may
-        have more extra fields than are counted here.
+    The end of an entry is the least one it can have: its own header may have more extra fields than are counted here.
     """
     # Every entry takes 46 bytes at least, so a count that does not fit is found before anything is built from it.
     if directory.entries * _CENTRAL.size > directory.size:
@@ -286,7 +302,6 @@ def _read_directory(file: SourceFile, directory: _Directory) -> tuple[dict[str, 
     data = file.read(directory.start, directory.size)
     last = len(data) - _CENTRAL.size
     entries: dict[str, Entry] = {}
-    spans: list[tuple[int, int]] = []
     at = 0
     for _ in range(directory.entries):
         if at > last:
@@ -303,47 +318,33 @@ def _read_directory(file: SourceFile, directory: _Directory) -> tuple[dict[str, 
         if _UNKNOWN_32 in (size, compressed, header):
             size, compressed, header = _zip64(data[extra_at : extra_at + extra_length], [size, compressed, header])
         header += directory.archive_start
-        if name in entries or flags & _ENCRYPTED or (method == _STORED and size != compressed):
-            raise _contested(file, name, header, _problem(flags, twice=name in entries))
-        entries[name] = Entry(name, method, crc, compressed, size, header)
-        spans.append((header, header + _LOCAL.size + name_length + compressed))
+        end = header + _LOCAL.size + name_length + compressed
+        entry = Entry(file, name, method, crc, compressed, size, header, end)
+        if name in entries:
+            raise entry.contested("is in the archive twice")
+        if flags & _ENCRYPTED:
+            raise entry.contested("is encrypted")
+        if size != compressed and method == _STORED:
+            raise entry.contested("is stored, but its two sizes differ")
+        entries[name] = entry
     if at != len(data):
         # Readers that go by the size would see more entries than those that go by the count.
         raise _corrupt_directory(file, directory.start + at, f"it has more than {directory.entries} entries")
-    return entries, spans
+    return entries
 
 
-def _ordered_bounds(
-    file: SourceFile, entries: Mapping[str, Entry], spans: list[tuple[int, int]], directory: _Directory
-) -> list[int]:
-    """Return where the entries begin, in order, and the directory behind them; each may reach up to the next.
+def _settle_ends(entries: Mapping[str, Entry], directory: _Directory) -> None:
+    """Check the entries against each other and give each the offset it may reach up to.
 
     Raises:
-        CorruptContainerError: one reaches further.
+        CorruptContainerError: two overlap.
     """
-    spans.sort()
-    bounds = [start for start, _ in spans]
-    bounds.append(directory.start)
-    for (start, end), bound in zip(spans, bounds[1:], strict=True):
-        if end > bound:
-            name = next(name for name, entry in entries.items() if entry.header == start)
-            raise _contested(file, name, start, "overlaps another entry")
-    return bounds
-
-
-def _problem(flags: int, *, twice: bool) -> str:
-    """Return what makes an entry one that readers disagree about."""
-    if twice:
-        return "is in the archive twice"
-    return "is encrypted" if flags & _ENCRYPTED else "is stored, but its two sizes differ"
-
-
-def _contested(file: SourceFile, name: str, header: int, problem: str) -> CorruptContainerError:
-    return CorruptContainerError(
-        f"record {shown(name)} {problem}",
-        where=Location(path=file.path, record=name, offset=header),
-        how="Do not trust this file; get it from its source.",
-    )
+    end = directory.start
+    for entry in sorted(entries.values(), key=attrgetter("header"), reverse=True):
+        if entry.end > end:
+            raise entry.contested("overlaps another entry")
+        entry.end = end
+        end = entry.header
 
 
 def _zip64(extra: bytes, values: list[int]) -> list[int]:
