@@ -163,10 +163,8 @@ def _with_doubt(one: _ListPair, scored: Sequence[_ListPair]) -> _ListPair:
         if other is not one
         and (other.source is one.source or other.target is one.target)
         and other.score > one.score - _NEAR
-        and not _touch(other.source.path, one.source.path) * (other.target is not one.target)
     ]
-    doubt = f"{one.source.path} is taken for {one.target.path}, others would fit as well" if near else ""
-    return _ListPair(one.source, one.target, one.score, doubt)
+    return replace(one, doubt=f"from {one.source.path}? another list would fit as well" if near else "")
 
 
 def _touch(one: str, other: str) -> bool:

@@ -137,3 +137,25 @@ def test_floats_are_cast_to_the_one_type_of_the_target() -> None:
 def test_a_target_without_tensors_is_refused() -> None:
     with pytest.raises(UsageError, match="holds no tensors"):
         draft_recipe(checkpoint_of({"fc.weight": (4, 8)}), skeleton_of({}))
+
+
+def test_a_list_of_blocks_that_two_lists_of_the_target_could_be_is_marked() -> None:
+    source = {f"h.{n}.fc.{leaf}": s for n in range(2) for leaf, s in (("weight", (8, 4)), ("bias", (8,)))}
+    target = {
+        f"{side}.{n}.fc.{leaf}": shape
+        for side in ("left", "right")
+        for n in range(2)
+        for leaf, shape in (("weight", (4, 8)), ("bias", (8,)))
+    }
+    draft = draft_recipe(checkpoint_of(source), skeleton_of(target))
+    assert any("another list would fit as well" in mark.text for mark in draft.marks)
+    assert len(draft.undecided) == 4
+
+
+def test_a_checkpoint_below_a_root_or_a_wrapper_is_drafted_for_its_weights() -> None:
+    target = {"fc.weight": (8, 4), "fc.bias": (4,)}
+    for prefix, root in (("module.", ""), ("state_dict.", "state_dict")):
+        shapes = {f"{prefix}body.weight": (4, 8), f"{prefix}body.bias": (4,)}
+        draft = draft_recipe(replace(checkpoint_of(shapes), root=root), skeleton_of(target))
+        assert draft.undecided == ()
+        assert "['^body\\.', 'fc.']" in draft.text
