@@ -19,6 +19,7 @@ FILES = [(path.with_suffix(".pt"), expected) for _, path, expected in expectatio
 def test_a_file_gives_the_tensors_its_release_saw(path: Path, expected: dict[str, Any]) -> None:
     checkpoint = open_checkpoint(path)
     assert described(checkpoint.tensors, checkpoint.root) == recorded(expected["tensors"])
+    assert [entry.name for entry in checkpoint.unsupported] == expected.get("unsupported", [])
 
 
 @pytest.mark.parametrize(
@@ -33,5 +34,5 @@ def test_every_tensor_of_a_whole_model_has_the_class_of_its_module(path: Path) -
         assert checkpoint.modules[name.rpartition(".")[0]].class_name == tensor.module_type
 
 
-def test_there_are_files_of_an_old_and_of_a_recent_release() -> None:
-    assert {path.parent.name for path, _ in FILES} >= {"torch-1.4.0", "torch-2.13.0"}
+def test_there_are_files_of_the_oldest_and_of_recent_releases() -> None:
+    assert {path.parent.name for path, _ in FILES} >= {"torch-1.0.0", "torch-1.4.0", "torch-1.6.0", "torch-2.14.1"}
