@@ -94,7 +94,8 @@ class DType:
             return np.dtype(self.numpy_name)
         import ml_dtypes
 
-        return np.dtype(getattr(ml_dtypes, self.numpy_name))
+        extended: np.dtype[np.generic] = np.dtype(getattr(ml_dtypes, self.numpy_name))
+        return extended
 
     def __str__(self) -> str:
         return self.name

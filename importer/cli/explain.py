@@ -81,7 +81,7 @@ def _source(tensor: Tensor) -> Iterator[str]:
 
 
 def _output(step: Step, offset: int) -> Iterator[str]:
-    if step.layer in LAYERS:
+    if step.layer is not None and step.layer in LAYERS:
         yield f"     {step.layer}: {LAYERS[step.layer].about}"
     array = step.array
     yield f"     {array.dtype.name} {list(array.shape)}, {array.nbytes:,} bytes at {offset:,} of a .bpk"
