@@ -121,15 +121,15 @@ def _put(state: State, line: bytes) -> None:
     index = _integer(state, line)
     if not 0 <= index <= _HIGHEST_MEMO_INDEX:
         raise state.malformed(f"{index} is no memo index")
-    state.memo[index] = state.stack[-1]
+    state.memoize(index)
 
 
 def _memoize(state: State, _argument: None) -> None:
-    state.memo[len(state.memo)] = state.stack[-1]
+    state.memoize(len(state.memo) + len(state.scattered))
 
 
 def _get(state: State, line: bytes) -> None:
-    state.stack.append(state.memo[_integer(state, line)])
+    state.stack.append(state.memoized(_integer(state, line)))
 
 
 # Containers
@@ -329,8 +329,11 @@ ACTIONS: dict[str, Action] = {
     "DUP": lambda state, _: state.stack.append(state.stack[-1]),
     "PUT": _put,
     "GET": _get,
-    "LONG_BINGET": lambda state, index: state.stack.append(state.memo[index]),
+    "LONG_BINGET": lambda state, index: state.stack.append(state.memoized(index)),
+    "BINGET": lambda state, index: state.stack.append(state.memoized(index)),
     "MEMOIZE": _memoize,
+    "BINPUT": lambda state, index: state.memoize(index),
+    "LONG_BINPUT": lambda state, index: state.memoize(index),
     "NONE": _pushes(lambda _: None),
     "NEWTRUE": _pushes(lambda _: True),
     "NEWFALSE": _pushes(lambda _: False),

@@ -21,13 +21,11 @@ from importer.unpickling.values import Call, Global, PersistentId, Unpickled
 
 __all__ = ["collection_paused", "unpickle"]
 
-_BINGET, _BININT, _BININT1, _BININT2, _BINPERSID, _BINPUT, _BINUNICODE = b"hJKMQqX"
-_EMPTY_TUPLE, _LONG_BINGET, _LONG_BINPUT, _MARK, _REDUCE, _TUPLE = b")jr(Rt"
-_TUPLE1, _TUPLE2, _NEWFALSE, _SHORT_BINUNICODE, _MEMOIZE, _STOP = b"\x85\x86\x89\x8c\x94."
+_BINGET, _BININT1, _BININT2, _BINPERSID, _BINUNICODE = b"hKMQX"
+_EMPTY_TUPLE, _LONG_BINPUT, _MARK, _REDUCE, _TUPLE, _TUPLE1, _NEWFALSE, _STOP = b")r(Rt\x85\x89."
 
 _unpack_u16 = struct.Struct("<H").unpack_from
 _unpack_u32 = struct.Struct("<I").unpack_from
-_unpack_i32 = struct.Struct("<i").unpack_from
 
 _RARER = {code: (opcode, ACTIONS[opcode.name]) for code, opcode in OPCODES.items() if opcode.name in ACTIONS}
 
@@ -103,17 +101,17 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
     Raises:
         EOFError: the bytes end before.
     """
-    stack, below, memo, called = state.stack, state.below, state.memo, state.called
+    stack, below, memo, scattered, called = state.stack, state.below, state.memo, state.scattered, state.called
     code = 0
     try:
         for _ in repeat(None, state.limits.max_opcodes):
             code = data[position]
             position += 1
-            if code == _LONG_BINPUT:
-                memo[_unpack_u32(data, position)[0]] = stack[-1]
+            if code == _LONG_BINPUT and _unpack_u32(data, position)[0] == len(memo) and not scattered:
+                memo.append(stack[-1])
                 position += 4
-            elif code == _BINGET:
-                stack.append(memo[data[position]])
+            elif code == _BINGET and (index := data[position]) < len(memo):
+                stack.append(memo[index])
                 position += 1
             elif code == _BININT1:
                 stack.append(data[position])
@@ -142,9 +140,6 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
                 stack.append(())
             elif code == _NEWFALSE:
                 stack.append(False)
-            elif code == _BINPUT:
-                memo[data[position]] = stack[-1]
-                position += 1
             elif code == _BININT2:
                 stack.append(_unpack_u16(data, position)[0])
                 position += 2

@@ -24,7 +24,8 @@ class State:
     Attributes:
         stack: values above the innermost mark.
         below: the stacks below each mark, outermost first.
-        memo: values by memo index. A dict, so that an index costs nothing by being large.
+        memo: values by memo index, as far as the indices come in turn, which they do where a pickler counts them.
+        scattered: values by memo index where one was left out before; a dict, so that no index costs by being large.
         globals: every global named, by module and name; one node each.
         called: the callables of every call, by identity.
         persistent_ids: every reference to the outside.
@@ -43,6 +44,7 @@ class State:
         "memo",
         "name",
         "persistent_ids",
+        "scattered",
         "stack",
         "where",
     )
@@ -52,7 +54,8 @@ class State:
         self.limits = limits
         self.stack: list[Any] = []
         self.below: list[list[Any]] = []
-        self.memo: dict[int, Any] = {}
+        self.memo: list[Any] = []
+        self.scattered: dict[int, Any] = {}
         self.globals: dict[tuple[str, str], Global] = {}
         self.called: dict[int, Callee] = {}
         self.persistent_ids: list[PersistentId] = []
@@ -83,6 +86,24 @@ class State:
             where=self.here,
             how=f"If the file is trusted, raise `{limit}`.",
         )
+
+    def memoize(self, index: int) -> None:
+        """Remember the top of the stack under an index."""
+        value = self.stack[-1]
+        if index < len(self.memo):
+            self.memo[index] = value
+        elif index == len(self.memo) and not self.scattered:
+            self.memo.append(value)
+        else:
+            self.scattered[index] = value
+
+    def memoized(self, index: int) -> Any:
+        """Return what is remembered under an index.
+
+        Raises:
+            KeyError: nothing is.
+        """
+        return self.memo[index] if 0 <= index < len(self.memo) else self.scattered[index]
 
     def unmarked(self) -> list[Any]:
         """Return the values above the innermost mark and remove both."""

@@ -134,6 +134,18 @@ def test_nodes_print_what_they_stand_for() -> None:
     assert repr(PersistentId(("storage",))) == "<PersistentId of a tuple>"
 
 
+@given(st.lists(st.sampled_from([0, 1, 2, 3, 255, 256, 1 << 31, None]), max_size=8))
+def test_the_memo_takes_indices_in_any_order(indices: list[int | None]) -> None:
+    memo: dict[int, int] = {}
+    data = b""
+    for value, index in enumerate(indices):
+        memo[len(memo) if index is None else index] = value
+        put = b"\x94" if index is None else b"r" + index.to_bytes(4, "little")
+        data += b"K" + bytes([value]) + put + b"0"
+    data += b"(" + b"".join(b"j" + index.to_bytes(4, "little") for index in memo) + b"t."
+    assert read(data).value == tuple(memo.values())
+
+
 def test_a_memo_entry_is_the_object_itself_so_that_cycles_are_cycles() -> None:
     value = read(b"]q\x00h\x00a.").value
     assert isinstance(value, list)
