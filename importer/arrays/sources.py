@@ -41,21 +41,17 @@ def strided(  # noqa: PLR0913 - torch's own description of a tensor
     Raises:
         TensorError: the view reaches outside of the storage, or a size, stride or offset is negative.
     """
+    # Sizes come from files: with too many of them the products alone would take hours.
+    if offset < 0 or not len(shape) == len(strides) <= _MAX_DIMENSIONS:
+        raise _no_tensor(storage, shape, strides, offset)
     end = offset
     count = 1
-    # Sizes come from files: with too many of them the products alone would take hours.
-    is_tensor = offset >= 0 and len(shape) == len(strides) <= _MAX_DIMENSIONS
-    for size, stride in zip(shape[:_MAX_DIMENSIONS], strides, strict=False):
+    for axis, size in enumerate(shape):
+        stride = strides[axis]
         if size < 0 or stride < 0:
-            is_tensor = False
+            raise _no_tensor(storage, shape, strides, offset)
         count *= size
         end += (size - 1) * stride
-    if not is_tensor:
-        raise TensorError(
-            f"shape {list(shape)} with strides {list(strides)} at element {offset} describes no tensor",
-            where=storage.where,
-            how=_CHECK_HOW,
-        )
     if count and (end + 1) * dtype.itemsize > storage.nbytes:
         raise TensorError(
             f"shape {list(shape)} with strides {list(strides)} at element {offset} needs {(end + 1) * dtype.itemsize}"
@@ -66,6 +62,14 @@ def strided(  # noqa: PLR0913 - torch's own description of a tensor
     encoding = Encoding(big_endian, conjugate, negative) if big_endian or conjugate or negative else PLAIN
     shape = tuple(shape)
     return View(dtype, shape, storage, shape, tuple(strides), offset, encoding)
+
+
+def _no_tensor(storage: Storage, shape: Sequence[int], strides: Sequence[int], offset: int) -> TensorError:
+    return TensorError(
+        f"shape {list(shape)} with strides {list(strides)} at element {offset} describes no tensor",
+        where=storage.where,
+        how=_CHECK_HOW,
+    )
 
 
 def contiguous(

@@ -5,6 +5,7 @@ Not here: file layouts (`importer.containers`), and the reading of trees (`impor
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -210,7 +211,8 @@ def _bound_expansion(tensors: Mapping[str, Tensor], paths: tuple[str, ...], limi
     Raises:
         LimitError: repeated views make far more of the files than is in them.
     """
-    total = sum(tensor.nbytes for tensor in tensors.values())
+    arrays = [tensor.array for tensor in tensors.values()]
+    total = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
     if total <= limits.free_expansion:
         return
     size = sum(Path(path).stat().st_size for path in paths)

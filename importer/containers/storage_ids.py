@@ -101,7 +101,8 @@ def check_length(storage: Storage, identity: StorageId) -> None:
     Raises:
         TensorError: it is shorter.
     """
-    needed = identity.numel * item_bytes(identity.dtype)
+    dtype = identity.dtype
+    needed = identity.numel if dtype is None else identity.numel * dtype.itemsize
     if storage.nbytes < needed:
         raise TensorError(
             f"storage {shown(identity.key)} is declared with {needed} bytes but has {storage.nbytes}",
