@@ -65,36 +65,42 @@ def make(path: Path, tensors: int) -> None:
 
 
 def pickled(tensors: int) -> bytes:
-    """Return the pickle as `torch.save` writes it: what comes again is fetched from the memo, and all is stored there."""
+    """Return the pickle as `torch.save` writes it: everything is stored in the memo, and fetched where it comes again."""
+    parts: list[bytes] = []
+    known: dict[bytes, int] = {}
     count = itertools.count()
 
-    def stored(opcodes: bytes) -> bytes:
-        return opcodes + b"r" + struct.pack("<I", next(count))
+    def put(opcodes: bytes) -> None:
+        parts.append(opcodes + b"r" + struct.pack("<I", next(count)))
 
-    def shared(opcodes: bytes) -> tuple[bytes, bytes]:
-        first = stored(opcodes)
-        return first, b"h" + first[-4:-3]
+    def put_once(opcodes: bytes) -> None:
+        if opcodes in known:
+            parts.append(b"h" + bytes([known[opcodes]]))
+            return
+        known[opcodes] = next(count)
+        parts.append(opcodes + b"q" + bytes([known[opcodes]]))
 
-    dictionary, dictionary_again = shared(glob("collections", "OrderedDict"))
-    parts = [b"\x80\x02", dictionary, stored(b")R"), b"("]
-    once = [shared(opcodes) for opcodes in (glob("torch._utils", "_rebuild_tensor_v2"), text("storage"),
-                                            glob("torch", "FloatStorage"), text("cpu"))]  # fmt: skip
+    parts.append(b"\x80\x02")
+    put_once(glob("collections", "OrderedDict"))
+    put(b")R")
+    parts.append(b"(")
     for number in range(tensors):
-        rebuild, storage, kind, cpu = (again if number else first for first, again in once)
-        parts += [
-            stored(text(f"model.layers.{number // 10}.block.{number % 10}.weight")),
-            rebuild + b"((" + storage + kind,
-            stored(text(str(number))),
-            cpu + b"K\x01",
-            stored(b"t"),
-            b"QK\x00",
-            stored(b"K\x01\x85"),
-            stored(b"K\x01\x85"),
-            b"\x89" + dictionary_again,
-            stored(b")R"),
-            stored(b"t"),
-            stored(b"R"),
-        ]
+        put(text(f"model.layers.{number // 10}.block.{number % 10}.weight"))
+        put_once(glob("torch._utils", "_rebuild_tensor_v2"))
+        parts.append(b"((")
+        put_once(text("storage"))
+        put_once(glob("torch", "FloatStorage"))
+        put(text(str(number)))
+        put_once(text("cpu"))
+        put(b"K\x01t")
+        parts.append(b"QK\x00")
+        put(b"K\x01\x85")
+        put(b"K\x01\x85")
+        parts.append(b"\x89")
+        put_once(glob("collections", "OrderedDict"))
+        put(b")R")
+        put(b"t")
+        put(b"R")
     return b"".join([*parts, b"u."])
 
 
