@@ -80,6 +80,7 @@ def test_attributes_that_are_tensors_are_buffers_since_torch_1_1(save: Save) -> 
         {"type": "Tensor", "name": "mask", "id": "1"},
         {"type": "List[int]", "name": "sizes", "id": "0"},
         {"type": "Tensor", "name": "packed", "id": "-1"},
+        {"type": "Tensor", "name": "counts", "id": "1"},  # named among the buffers already
     )
     data = archive(description, ([1, 2], tensor_by_number(0)))
     container = table_container(open_container(save(data)))
