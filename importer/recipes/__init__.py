@@ -1,8 +1,9 @@
 """YAML recipes: from text to frozen rules, and the engine that applies them and records who changed what."""
 
+from importer.recipes.applying.engine import apply_recipe, unwrap_root
 from importer.recipes.choosing import choose_recipe
-from importer.recipes.engine import apply_recipe, unwrap_root
 from importer.recipes.explaining import explain
+from importer.recipes.language.patterns import Pattern, parse_pattern
 from importer.recipes.library import (
     BuiltinRecipe,
     builtin_folder,
@@ -24,7 +25,6 @@ from importer.recipes.outcome import (
     TemplateLayer,
     TrailStep,
 )
-from importer.recipes.patterns import Pattern, parse_pattern
 
 __all__ = [
     "BuiltinRecipe",

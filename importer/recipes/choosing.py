@@ -13,11 +13,11 @@ from difflib import SequenceMatcher
 
 from importer.errors import shown
 from importer.recipes.faults import as_written
+from importer.recipes.language.patterns import Pattern
 from importer.recipes.library import builtin_files, load_recipe, read_text
 from importer.recipes.model import Accept
 from importer.recipes.outcome import Choice
-from importer.recipes.patterns import Pattern
-from importer.recipes.reading import read_accepts
+from importer.recipes.reading.document import read_accepts
 
 __all__ = ["choose_recipe"]
 

@@ -14,9 +14,9 @@ from pathlib import Path
 from importer.errors import MissingFileError, RecipeError, shown
 from importer.limits import DEFAULT_LIMITS
 from importer.recipes.faults import combined, did_you_mean
-from importer.recipes.inheritance import joined, without_removals
 from importer.recipes.model import Recipe
-from importer.recipes.reading import OwnRecipe, read_about, read_recipe
+from importer.recipes.reading.document import OwnRecipe, read_about, read_recipe
+from importer.recipes.reading.inheritance import joined, without_removals
 
 __all__ = [
     "BuiltinRecipe",

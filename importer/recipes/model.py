@@ -12,10 +12,10 @@ from typing import Literal, TypeAlias
 from importer.adapters.model import Args
 from importer.dtypes import DType
 from importer.errors import Location
-from importer.recipes.expressions import Expression, Value
+from importer.recipes.language.expressions import Expression, Value
+from importer.recipes.language.patterns import Pattern
+from importer.recipes.language.replacements import Replacement
 from importer.recipes.operations import Operation
-from importer.recipes.patterns import Pattern
-from importer.recipes.replacements import Replacement
 
 __all__ = [
     "Accept",

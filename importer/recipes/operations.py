@@ -1,6 +1,6 @@
 """The operations of `tensors` with what each needs; numbers that depend on the config are still expressions.
 
-Not here: reading them (`importer.recipes.step_forms`), and carrying them out (`steps`).
+Not here: reading them (`importer.recipes.reading.step_forms`), and carrying them out (`steps`).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
-from importer.recipes.expressions import Expression
+from importer.recipes.language.expressions import Expression
 
 __all__ = [
     "Concat",

@@ -1,7 +1,7 @@
 """The recipe language described from its own declaration: a JSON Schema for editors, and the tables of the reference page.
 
 `python -m importer.recipes.reference DOCS` writes both into a folder. Not here: the declaration
-(`importer.recipes.sections`), and the prose of the page, which stands outside the generated part.
+(`importer.recipes.reading.sections`), and the prose of the page, which stands outside the generated part.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from importer.adapters import LAYERS
-from importer.recipes.operation_forms import OPERATIONS
-from importer.recipes.section_forms import ACCEPT_FIELDS, DTYPE_FIELDS
-from importer.recipes.sections import RECIPE
-from importer.recipes.shapes import Field, Schema
-from importer.recipes.step_forms import STEP_FIELDS
-from importer.recipes.template_forms import RESERVED_KEYS, TARGET
+from importer.recipes.reading.operation_forms import OPERATIONS
+from importer.recipes.reading.section_forms import ACCEPT_FIELDS, DTYPE_FIELDS
+from importer.recipes.reading.sections import RECIPE
+from importer.recipes.reading.shapes import Field, Schema
+from importer.recipes.reading.step_forms import STEP_FIELDS
+from importer.recipes.reading.template_forms import RESERVED_KEYS, TARGET
 
 __all__ = ["recipe_reference", "recipe_schema", "with_reference", "write_docs"]
 
-_BEGIN = "<!-- generated from importer/recipes/sections.py: python -m importer.recipes.reference docs -->"
+_BEGIN = "<!-- generated from importer/recipes/reading/sections.py: python -m importer.recipes.reference docs -->"
 _END = "<!-- end of the generated part -->"
 _OPERATION_NAMES = {operation.kind for operation in OPERATIONS}
 

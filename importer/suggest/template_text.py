@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from importer.recipes.template_forms import RESERVED_KEYS
+from importer.recipes.reading.template_forms import RESERVED_KEYS
 from importer.suggest.skeleton import TargetUnit
 
 __all__ = ["Line", "doubt_about", "target_lines", "template_text"]

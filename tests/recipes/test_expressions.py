@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.recipes.expressions import UnknownNameError, Value, evaluate, parse_expression, whole_number
 from importer.recipes.faults import TextError
+from importer.recipes.language.expressions import UnknownNameError, Value, evaluate, parse_expression, whole_number
 
 
 class Names:

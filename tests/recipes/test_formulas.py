@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from importer.recipes.expressions import Value
 from importer.recipes.faults import TextError
-from importer.recipes.formulas import check_formula, settle_formula
+from importer.recipes.language.expressions import Value
+from importer.recipes.language.formulas import check_formula, settle_formula
 
 
 class Names:

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from importer.recipes.faults import Faults
-from importer.recipes.nodes import ListNode, MappingNode, Scalar, parse_yaml
+from importer.recipes.reading.nodes import ListNode, MappingNode, Scalar, parse_yaml
 
 DATA = Path(__file__).resolve().parent / "data"
 

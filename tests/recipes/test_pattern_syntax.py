@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from importer.recipes.faults import TextError
-from importer.recipes.patterns import parse_pattern
+from importer.recipes.language.patterns import parse_pattern
 
 REFUSED = {
     "look-ahead": (r"a(?=b)", "look-ahead", 1),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.errors import LimitError
-from importer.recipes.patterns import parse_pattern
+from importer.recipes.language.patterns import parse_pattern
 
 LITERALS = st.sampled_from(["a", "b", r"\.", "layer", "_1"])
 ATOMS = st.one_of(LITERALS, st.sampled_from([r"\d+", r"[^.]+", "x*", "(a|b)?", r"(\d+)", "(?:ab)+", ".", ".*", "a{2}"]))

@@ -10,7 +10,7 @@ import pytest
 from importer.errors import LimitError, RecipeError
 from importer.limits import DEFAULT_LIMITS
 from importer.recipes import check_recipe, parse_recipe
-from importer.recipes.reading import read_recipe
+from importer.recipes.reading.document import read_recipe
 
 TEN_FAULTS = r"""recipe: 2
 name: my model

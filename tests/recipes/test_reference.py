@@ -10,11 +10,11 @@ import pytest
 import yaml
 
 from importer.recipes.faults import Faults
-from importer.recipes.nodes import ListNode, MappingNode, Node, Scalar, parse_yaml
-from importer.recipes.operation_forms import OPERATIONS
-from importer.recipes.reading import read_recipe
+from importer.recipes.reading.document import read_recipe
+from importer.recipes.reading.nodes import ListNode, MappingNode, Node, Scalar, parse_yaml
+from importer.recipes.reading.operation_forms import OPERATIONS
+from importer.recipes.reading.sections import RECIPE
 from importer.recipes.reference import recipe_schema, with_reference, write_docs
-from importer.recipes.sections import RECIPE
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"

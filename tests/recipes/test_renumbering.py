@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.recipes import apply_recipe, parse_recipe
-from importer.recipes.renumbering import renumber
+from importer.recipes.applying.renumbering import renumber
 from tests.builders.named import of_names
 
 SEGMENTS = st.one_of(st.sampled_from(["a", "b", "w"]), st.integers(0, 12).map(str))

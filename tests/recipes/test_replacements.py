@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from importer.recipes.faults import TextError
-from importer.recipes.patterns import parse_pattern
-from importer.recipes.replacements import check_replacement, parse_replacement
+from importer.recipes.language.patterns import parse_pattern
+from importer.recipes.language.replacements import check_replacement, parse_replacement
 
 
 def expanded(pattern: str, replacement: str, name: str) -> str:

@@ -180,6 +180,6 @@ def test_faults_in_a_loop_are_told_once_and_all_places_together() -> None:
     ],
 )
 def test_a_template_whose_loops_do_not_end_is_refused(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importer.recipes.template._MAX_TURNS", 10_000)
+    monkeypatch.setattr("importer.recipes.applying.template._MAX_TURNS", 10_000)
     with pytest.raises((RecipeError, LimitError)):
         template(target, {"n": 10**9})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from importer.recipes import Variants, apply_recipe, parse_recipe
-from importer.recipes.variants import with_variants
+from importer.recipes.applying.variants import with_variants
 from tests.builders.named import of_names
 
 

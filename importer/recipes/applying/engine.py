@@ -2,7 +2,7 @@
 
     strip ─► drop, keep ─► rename ─► renumber ─► alias ─► stored_as ─► tensors ─► variants
 
-What `unwrap` names is entered by the caller, who asks `unwrap_root`. Not here: single operations (`importer.recipes.steps`,
+What `unwrap` names is entered by the caller, who asks `unwrap_root`. Not here: single operations (`importer.recipes.applying.steps`,
 `renumbering`), the template's numbers (`template`), and everything from types on, which is the plan's.
 """
 
@@ -15,18 +15,18 @@ from typing import TYPE_CHECKING
 from importer.arrays import transpose
 from importer.errors import LimitError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
-from importer.recipes.collisions import without_collisions
+from importer.recipes.applying.collisions import without_collisions
+from importer.recipes.applying.renumbering import renumber
+from importer.recipes.applying.scopes import ConfigScope
+from importer.recipes.applying.steps import StepRunner
+from importer.recipes.applying.template import settle_template, settle_types
+from importer.recipes.applying.variants import with_variants
+from importer.recipes.applying.working import Item, Record
 from importer.recipes.faults import TextError
+from importer.recipes.language.patterns import Pattern
+from importer.recipes.language.replacements import Replacement
 from importer.recipes.model import NamePattern, Prefix, Recipe, Rename, RuleRef, Variants
 from importer.recipes.outcome import NamedArray, Remapped, Template
-from importer.recipes.patterns import Pattern
-from importer.recipes.renumbering import renumber
-from importer.recipes.replacements import Replacement
-from importer.recipes.scopes import ConfigScope
-from importer.recipes.steps import StepRunner
-from importer.recipes.template import settle_template, settle_types
-from importer.recipes.variants import with_variants
-from importer.recipes.working import Item, Record
 
 if TYPE_CHECKING:
     import regex

@@ -12,9 +12,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from importer.errors import shown
-from importer.recipes.expressions import Expression, Value, evaluate, parse_expression
 from importer.recipes.faults import TextError, as_written, did_you_mean
-from importer.recipes.patterns import Pattern
+from importer.recipes.language.expressions import Expression, Value, evaluate, parse_expression
+from importer.recipes.language.patterns import Pattern
 
 if TYPE_CHECKING:
     import regex

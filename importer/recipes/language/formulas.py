@@ -9,8 +9,8 @@ import ast
 
 from importer.arrays import parse_expression as parse_formula
 from importer.errors import TensorError, shown
-from importer.recipes.expressions import Expression, Scope, Value, check_tree, evaluate, parse_tree
 from importer.recipes.faults import TextError
+from importer.recipes.language.expressions import Expression, Scope, Value, check_tree, evaluate, parse_tree
 
 __all__ = ["check_formula", "settle_formula"]
 

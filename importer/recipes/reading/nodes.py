@@ -2,7 +2,7 @@
 
 Only the part of YAML a recipe needs: one document, no anchors, aliases or tags, keys that are plain text and occur once;
 `yes`, `no`, `on`, `off` and dates are text. What is left out is a fault with its place, and reading goes on behind it,
-so that all faults are told at once. Not here: what the nodes mean (`importer.recipes.shapes`).
+so that all faults are told at once. Not here: what the nodes mean (`importer.recipes.reading.shapes`).
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The sections `target` and `types`: layers as calls (`Linear(d, 4 * d, bias=False)`), and the tree of paths they stand in.
 
-Not here: settling the numbers (`importer.recipes.template`), and what a layer is (`importer.adapters`).
+Not here: settling the numbers (`importer.recipes.applying.template`), and what a layer is (`importer.adapters`).
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from difflib import get_close_matches
 
 from importer.adapters import LAYERS, ArgType, LayerKind
 from importer.errors import shown
-from importer.recipes.expressions import Expression, check_tree, names_in, parse_expression, parse_tree
 from importer.recipes.faults import TextError
+from importer.recipes.language.expressions import Expression, check_tree, names_in, parse_expression, parse_tree
 from importer.recipes.model import ConfigName, LayerCall, RuleRef, TemplateNode, TypeRule
-from importer.recipes.nodes import ListNode, MappingNode, Node, Scalar
-from importer.recipes.shapes import EXPRESSION, PATTERN, Field, Fields, MapOf, Reading, Schema, Shape
+from importer.recipes.reading.nodes import ListNode, MappingNode, Node, Scalar
+from importer.recipes.reading.shapes import EXPRESSION, PATTERN, Field, Fields, MapOf, Reading, Schema, Shape
 
 __all__ = ["LAYER", "RESERVED_KEYS", "TARGET", "TYPE_RULE", "parse_layer"]
 

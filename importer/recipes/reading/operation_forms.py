@@ -1,6 +1,6 @@
 """How each operation of `tensors` is written: its own key's value, and which further keys it has.
 
-Not here: a step as a whole (`importer.recipes.step_forms`), and carrying operations out (`steps`).
+Not here: a step as a whole (`importer.recipes.reading.step_forms`), and carrying operations out (`steps`).
 """
 
 from __future__ import annotations
@@ -11,10 +11,9 @@ from typing import Literal, TypeAlias, TypeVar
 
 from importer.arrays import parse_pattern as parse_rearrangement
 from importer.errors import TensorError, shown
-from importer.recipes.expressions import Expression
 from importer.recipes.faults import TextError
-from importer.recipes.formulas import check_formula
-from importer.recipes.nodes import ListNode, Node, Scalar
+from importer.recipes.language.expressions import Expression
+from importer.recipes.language.formulas import check_formula
 from importer.recipes.operations import (
     Concat,
     Map,
@@ -27,7 +26,8 @@ from importer.recipes.operations import (
     Unstack,
     WeightNorm,
 )
-from importer.recipes.shapes import (
+from importer.recipes.reading.nodes import ListNode, Node, Scalar
+from importer.recipes.reading.shapes import (
     EXPRESSION,
     WHOLE_NUMBER,
     Field,

@@ -1,6 +1,6 @@
 """From YAML text to one recipe's own sections, with every fault of the file collected.
 
-Not here: what the sections are (`importer.recipes.sections`), the recipes it extends (`inheritance`), and finding files
+Not here: what the sections are (`importer.recipes.reading.sections`), the recipes it extends (`inheritance`), and finding files
 (`library`).
 """
 
@@ -11,11 +11,11 @@ from pathlib import PurePath
 
 from importer.errors import LimitError, Location
 from importer.limits import DEFAULT_LIMITS, Limits
-from importer.recipes import sections as s
 from importer.recipes.faults import Faults
 from importer.recipes.model import Accept, DTypePlan, Recipe, Variants
-from importer.recipes.nodes import MappingNode, parse_yaml
-from importer.recipes.shapes import Fields, Reading
+from importer.recipes.reading import sections as s
+from importer.recipes.reading.nodes import MappingNode, parse_yaml
+from importer.recipes.reading.shapes import Fields, Reading
 
 __all__ = ["OwnRecipe", "read_about", "read_accepts", "read_recipe"]
 

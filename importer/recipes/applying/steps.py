@@ -1,6 +1,6 @@
 """Carrying out the steps of `tensors`: shapes settle at once, no byte is read.
 
-Not here: the operations themselves (`importer.arrays`), and the order of the pipeline (`importer.recipes.engine`).
+Not here: the operations themselves (`importer.arrays`), and the order of the pipeline (`importer.recipes.applying.engine`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,11 @@ from importer.arrays import (
     weight_norm,
 )
 from importer.errors import RecipeError, TensorError, shown
-from importer.recipes.expressions import Expression, whole_number
+from importer.recipes.applying.scopes import ConfigScope, evaluate_at
+from importer.recipes.applying.working import Item, Record, merged
 from importer.recipes.faults import TextError, as_written
-from importer.recipes.formulas import settle_formula
+from importer.recipes.language.expressions import Expression, whole_number
+from importer.recipes.language.formulas import settle_formula
 from importer.recipes.model import Step
 from importer.recipes.operations import (
     Concat,
@@ -38,8 +40,6 @@ from importer.recipes.operations import (
     Unstack,
     WeightNorm,
 )
-from importer.recipes.scopes import ConfigScope, evaluate_at
-from importer.recipes.working import Item, Record, merged
 
 if TYPE_CHECKING:
     import regex

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 from importer.recipes.faults import Faults, did_you_mean
 from importer.recipes.model import Alias, Recipe, RuleRef, TemplateNode
-from importer.recipes.reading import OwnRecipe
+from importer.recipes.reading.document import OwnRecipe
 
 __all__ = ["joined", "without_removals"]
 

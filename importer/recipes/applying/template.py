@@ -1,6 +1,6 @@
 """Settling a template: loops run, conditions decide, expressions become numbers, layers give their parameters' shapes.
 
-Not here: reading the section (`importer.recipes.template_forms`), and what a layer's parameters are (`importer.adapters`).
+Not here: reading the section (`importer.recipes.reading.template_forms`), and what a layer's parameters are (`importer.adapters`).
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 
 from importer.adapters import LAYERS, Args, ArgValue
 from importer.errors import LimitError, RecipeError, UsageError, shown
-from importer.recipes.expressions import Expression, Value
+from importer.recipes.applying.scopes import ConfigScope, LoopScope, evaluate_at
+from importer.recipes.applying.variants import with_variants
 from importer.recipes.faults import TextError, combined
+from importer.recipes.language.expressions import Expression, Value
 from importer.recipes.model import ConfigName, LayerCall, Recipe, RuleRef, TemplateNode, TypeRule
 from importer.recipes.outcome import Template, TemplateLayer
-from importer.recipes.scopes import ConfigScope, LoopScope, evaluate_at
-from importer.recipes.variants import with_variants
 
 __all__ = ["settle_template", "settle_types"]
 

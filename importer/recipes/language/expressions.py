@@ -15,7 +15,7 @@ from typing import Protocol, TypeAlias
 
 from importer.errors import shown
 from importer.recipes.faults import TextError
-from importer.recipes.patterns import parse_pattern
+from importer.recipes.language.patterns import parse_pattern
 
 __all__ = [
     "Expression",

@@ -1,6 +1,6 @@
 """Tensors while a recipe works on them, and the record of what the rules did.
 
-Not here: the rules (`importer.recipes.engine`, `steps`), and the frozen outcome.
+Not here: the rules (`importer.recipes.applying.engine`, `steps`), and the frozen outcome.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Forms of single sections: pairs of `rename`, conditions of `accepts`, `alias`, `stored_as`, `config`, `dtype`.
 
-Not here: the forms of `tensors` (`importer.recipes.step_forms`) and of `target` and `types` (`template_forms`).
+Not here: the forms of `tensors` (`importer.recipes.reading.step_forms`) and of `target` and `types` (`template_forms`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from dataclasses import dataclass
 
 from importer.dtypes import DTYPES, DType, Kind
 from importer.errors import shown
-from importer.recipes.expressions import Value
 from importer.recipes.faults import TextError, did_you_mean
+from importer.recipes.language.expressions import Value
+from importer.recipes.language.patterns import parse_pattern
+from importer.recipes.language.replacements import check_replacement
 from importer.recipes.model import (
     Accept,
     Alias,
@@ -21,10 +23,8 @@ from importer.recipes.model import (
     Rename,
     StoredAs,
 )
-from importer.recipes.nodes import ListNode, MappingNode, Node, Scalar
-from importer.recipes.patterns import parse_pattern
-from importer.recipes.replacements import check_replacement
-from importer.recipes.shapes import (
+from importer.recipes.reading.nodes import ListNode, MappingNode, Node, Scalar
+from importer.recipes.reading.shapes import (
     EXPRESSION,
     PATTERN,
     REPLACEMENT,

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from importer.arrays import Array, blocks
 from importer.errors import printable, shown
-from importer.recipes.working import Item, Record
+from importer.recipes.applying.working import Item, Record
 
 __all__ = ["without_collisions"]
 

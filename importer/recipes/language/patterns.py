@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from importer.errors import LimitError, shown
 from importer.limits import DEFAULT_LIMITS
 from importer.recipes.faults import TextError, as_written
-from importer.recipes.pattern_syntax import PatternParser
+from importer.recipes.language.pattern_syntax import PatternParser
 
 if TYPE_CHECKING:
     import regex

@@ -1,6 +1,6 @@
 """What names mean in a recipe's expressions: the recipe's own short names, the fields of config.json, loop variables.
 
-Not here: the expressions themselves (`importer.recipes.expressions`).
+Not here: the expressions themselves (`importer.recipes.language.expressions`).
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from difflib import get_close_matches
 
 from importer.errors import shown
-from importer.recipes.expressions import Expression, UnknownNameError, Value, evaluate
 from importer.recipes.faults import TextError, as_written
+from importer.recipes.language.expressions import Expression, UnknownNameError, Value, evaluate
+from importer.recipes.language.patterns import parse_pattern
 from importer.recipes.model import ConfigName, RuleRef
 from importer.recipes.outcome import NamedArray
-from importer.recipes.patterns import parse_pattern
 
 __all__ = ["ConfigScope", "LoopScope", "evaluate_at"]
 

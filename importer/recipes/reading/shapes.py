@@ -1,7 +1,7 @@
 """Shapes of values in a recipe: each reads a YAML node into a typed value, and describes itself for the JSON Schema.
 
 A shape that does not fit notes a fault with its place and gives None; reading goes on with the neighbours. Not here: which
-sections there are (`importer.recipes.sections`), and the special forms of single sections.
+sections there are (`importer.recipes.reading.sections`), and the special forms of single sections.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from importer.errors import shown
-from importer.recipes.expressions import Expression, parse_expression
 from importer.recipes.faults import Faults, TextError, as_written
+from importer.recipes.language.expressions import Expression, parse_expression
+from importer.recipes.language.patterns import Pattern, parse_pattern
+from importer.recipes.language.replacements import Replacement, parse_replacement
 from importer.recipes.model import RuleRef
-from importer.recipes.nodes import ListNode, MappingNode, Node, Scalar
-from importer.recipes.patterns import Pattern, parse_pattern
-from importer.recipes.replacements import Replacement, parse_replacement
+from importer.recipes.reading.nodes import ListNode, MappingNode, Node, Scalar
 
 __all__ = [
     "EXPRESSION",

@@ -1,13 +1,13 @@
 """The sections of a recipe, declared once: the loader, the JSON Schema and the reference page all read this.
 
-Not here: the forms inside sections (`importer.recipes.section_forms`, `step_forms`, `template_forms`), and joining a recipe
+Not here: the forms inside sections (`importer.recipes.reading.section_forms`, `step_forms`, `template_forms`), and joining a recipe
 with the ones it extends (`inheritance`).
 """
 
 from __future__ import annotations
 
 from importer.recipes.model import NamePattern, Prefix
-from importer.recipes.section_forms import (
+from importer.recipes.reading.section_forms import (
     ACCEPT_FORM,
     ALIAS_FORM,
     CONFIG_FORM,
@@ -18,9 +18,9 @@ from importer.recipes.section_forms import (
     STORED_AS_FORM,
     VERSION_FORM,
 )
-from importer.recipes.shapes import PATTERN, TEXT, Field, ListOf, Record, Ruled, TextShape
-from importer.recipes.step_forms import STEP
-from importer.recipes.template_forms import TARGET, TYPE_RULE
+from importer.recipes.reading.shapes import PATTERN, TEXT, Field, ListOf, Record, Ruled, TextShape
+from importer.recipes.reading.step_forms import STEP
+from importer.recipes.reading.template_forms import TARGET, TYPE_RULE
 
 __all__ = [
     "ABOUT",

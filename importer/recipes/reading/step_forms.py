@@ -1,18 +1,18 @@
 """The section `tensors`: one mapping per step, with the operation as one of its keys.
 
-Not here: the operations' own forms (`importer.recipes.operation_forms`), and carrying the steps out (`steps`).
+Not here: the operations' own forms (`importer.recipes.reading.operation_forms`), and carrying the steps out (`steps`).
 """
 
 from __future__ import annotations
 
 from importer.recipes.faults import TextError
+from importer.recipes.language.patterns import Pattern
+from importer.recipes.language.replacements import Replacement, check_replacement
 from importer.recipes.model import Step
-from importer.recipes.nodes import ListNode, Node, Scalar
-from importer.recipes.operation_forms import DIM, OPERATIONS, SIZES, OperationForm
 from importer.recipes.operations import Operation, Split
-from importer.recipes.patterns import Pattern
-from importer.recipes.replacements import Replacement, check_replacement
-from importer.recipes.shapes import (
+from importer.recipes.reading.nodes import ListNode, Node, Scalar
+from importer.recipes.reading.operation_forms import DIM, OPERATIONS, SIZES, OperationForm
+from importer.recipes.reading.shapes import (
     EXPRESSION,
     PATTERN,
     REPLACEMENT,
