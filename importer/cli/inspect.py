@@ -35,7 +35,7 @@ def run(arguments: Arguments) -> int:
         limits=adjusted(dict(arguments.limit)),
     )
     if arguments.json:
-        print(json.dumps(listing(checkpoint, sha256=arguments.sha256), ensure_ascii=False, indent=1))
+        print(_json_text(listing(checkpoint, sha256=arguments.sha256)))
     else:
         for line in _text(checkpoint, fold=not arguments.all, sha256=arguments.sha256):
             print(line)
@@ -69,6 +69,22 @@ def listing(checkpoint: Checkpoint, *, sha256: bool = False) -> dict[str, object
         "config": checkpoint.config_path,
         "notes": list(checkpoint.notes),
     }
+
+
+def _json_text(document: dict[str, object]) -> str:
+    """Return a JSON object with a line for every field, and for every element of a list.
+
+    `json` itself indents in pure Python only, which for 100,000 tensors takes longer than to find them.
+    """
+    encode = json.JSONEncoder(ensure_ascii=False).encode
+    fields = []
+    for name, value in document.items():
+        if isinstance(value, list) and value:
+            text = "[\n  {}\n ]".format(",\n  ".join(map(encode, value)))
+        else:
+            text = encode(value)
+        fields.append(f" {encode(name)}: {text}")
+    return "{{\n{}\n}}".format(",\n".join(fields))
 
 
 def _entry(tensor: Tensor, *, sha256: bool) -> dict[str, object]:

@@ -44,9 +44,13 @@ def tree_lines(tensors: Iterable[Tensor], *, fold: bool) -> Iterator[str]:
     top = _Branch()
     for tensor in tensors:
         branch = top
+        nbytes = tensor.nbytes
         for piece in tensor.name.split(".", _MAX_DEPTH):
-            branch = branch.children.setdefault(piece, _Branch())
-            branch.nbytes += tensor.nbytes
+            inner = branch.children.get(piece)
+            if inner is None:
+                inner = branch.children[piece] = _Branch()
+            branch = inner
+            branch.nbytes += nbytes
             branch.count += 1
         branch.tensor = tensor
     _number_shapes(top, {})
