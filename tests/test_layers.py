@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +31,15 @@ LINES: tuple[tuple[str, ...], ...] = (
 LINE_OF = {part: number for number, line in enumerate(LINES) for part in line}
 FORBIDDEN = {"torch", "pickle", "_pickle", "pickletools", "shelve", "marshal", "dill", "joblib", "runpy"}
 MODULES = sorted(PACKAGE.rglob("*.py"))
+
+
+def test_the_page_lists_the_same_lines() -> None:
+    """The table of docs/architecture.md is this order; the version and the program's entry need no row there."""
+    rows = re.findall(r"^\| (\d+) \| `(\w+)/?` \|", (PACKAGE.parent / "docs/architecture.md").read_text(), re.MULTILINE)
+    listed = [tuple(part for line, part in rows if int(line) == number) for number in range(1, int(rows[-1][0]) + 1)]
+    assert listed == [
+        tuple(sorted(set(line) - {"_version", "__main__"}, key=line.index)) for line in LINES if line != ("__main__",)
+    ]
 
 
 def imports_of(path: Path) -> Iterator[str]:
