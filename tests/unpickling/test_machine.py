@@ -146,6 +146,38 @@ def test_the_memo_takes_indices_in_any_order(indices: list[int | None]) -> None:
     assert read(data).value == tuple(memo.values())
 
 
+def outcome(data: bytes) -> object:
+    """Return all a pickle gives, or what is wrong with it."""
+    try:
+        found = read(data)
+    except MalformedPickleError as error:
+        return error.what
+    return shape(found.value), found.globals, found.called
+
+
+HOOKS_ENDING = b"h\x00)Rr\x00\x01\0\0tr\x01\x01\0\0Rr\x02\x01\0\0"
+
+
+@pytest.mark.parametrize(
+    ("before", "ending"),
+    [
+        pytest.param(b"cm\nF\n(K\x05", HOOKS_ENDING, id="a tensor"),
+        pytest.param(b"cm\nF\n(K\x05", HOOKS_ENDING.replace(b"h\x00", b"h\x01"), id="hooks that are no class"),
+        pytest.param(b"cm\nF\n)R(K\x05", HOOKS_ENDING, id="a function that is the result of a call"),
+        pytest.param(b"cm\nF\n(K\x05", HOOKS_ENDING.replace(b"\x01\x01", b"\x07\x01"), id="another memo index"),
+        pytest.param(b"cm\nF\n(K\x05", HOOKS_ENDING.replace(b"h\x00", b"j\0\0\0\0"), id="a long index"),
+        pytest.param(b"Nr\0\0\0\x01cm\nF\n(K\x05", HOOKS_ENDING, id="after an index out of turn"),
+        pytest.param(b"(", HOOKS_ENDING, id="nothing to call"),
+        pytest.param(b"", HOOKS_ENDING, id="no mark"),
+    ],
+)
+def test_the_end_of_a_tensor_is_read_at_once_as_it_is_opcode_by_opcode(before: bytes, ending: bytes) -> None:
+    memo = b"ccollections\nOrderedDict\n\x94" + b"N\x94" * 255
+    after = ending + b"j\x00\x01\0\0j\x01\x01\0\0j\x02\x01\0\0\x87."
+    # Only NEWFALSE begins what is read at once; INT makes False too.
+    assert outcome(memo + before + b"\x89" + after) == outcome(memo + before + b"I00\n" + after)
+
+
 def test_a_memo_entry_is_the_object_itself_so_that_cycles_are_cycles() -> None:
     value = read(b"]q\x00h\x00a.").value
     assert isinstance(value, list)
