@@ -152,7 +152,7 @@ def outcome(data: bytes) -> object:
         found = read(data)
     except MalformedPickleError as error:
         return error.what
-    return shape(found.value), found.globals, found.called
+    return shape(found.value), found.globals, shape(list(found.called))
 
 
 HOOKS_ENDING = b"h\x00)Rr\x00\x01\0\0tr\x01\x01\0\0Rr\x02\x01\0\0"
