@@ -280,8 +280,9 @@ class _Walker:
 
     def add_tensor(self, frame: _Frame, name: str, array: Array, identity: object) -> None:
         """Take a tensor down."""
-        if array.nbytes > self.limits.max_tensor_bytes:
-            self.bound(f"tensor {shown(name)} is too large", "max_tensor_bytes", array.nbytes)
+        nbytes = array.nbytes
+        if nbytes > self.limits.max_tensor_bytes:
+            self.bound(f"tensor {shown(name)} is too large", "max_tensor_bytes", nbytes)
         name = self.named(name or "tensor")
         frame.branch.direct += 1
         self.findings.tensors[name] = Tensor(name, array, frame.module_type, identity)
