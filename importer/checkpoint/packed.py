@@ -166,8 +166,7 @@ def rebuild_quantized(reader: PartReader, args: tuple[object, ...]) -> Dense | N
     if choice is QuantizedChoice.REPORT or integers is None:
         return NotDense("quantized", described)
     values = reader.view(args, dtype=integers)
-    if isinstance(values, NotDense):
-        return values
+    assert isinstance(values, Dense)  # the storage was found above, and integers are read wherever it is
     scheme = _scheme(reader, parameters)
     real = dequantize(values.array, scheme.scales, scheme.zero_points, scheme.axis, F32)
     if choice is QuantizedChoice.DEQUANTIZE:
