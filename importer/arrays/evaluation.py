@@ -8,8 +8,8 @@ task that does. Not here: names, files and their layout (`importer.writers`).
 from __future__ import annotations
 
 import contextlib
-import errno
 import math
+import mmap
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from importer.arrays.movement import spooled
 from importer.arrays.nests import Nest, Tile, nest_of, runs_of
 from importer.arrays.nodes import PLAIN, Array, Computed, Mosaic, Piece, View, single
 from importer.dtypes import Kind
-from importer.storages import FileRange, Storage
+from importer.storages import Storage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -42,8 +42,10 @@ BLOCK_BYTES = 40 << 20
 """Memory one task may use, roughly. Long enough runs for any shape, small enough for two workers on a small runner."""
 
 _COPY_BYTES = 16 << 20
-_BUFFER_BYTES = 4 << 20
-_NO_KERNEL_COPY = frozenset({errno.EXDEV, errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.EPERM, errno.EBADF})
+_BUFFER_BYTES = 1 << 20
+"""What a copy reads before it writes: it is still in the processor's cache then."""
+
+_HUGE_PAGE = 2 << 20
 
 
 class Workspace:
@@ -52,23 +54,32 @@ class Workspace:
     __slots__ = ("_buffers",)
 
     def __init__(self) -> None:
-        self._buffers: dict[str, bytearray] = {}
+        self._buffers: dict[str, memoryview] = {}
 
     def take(self, slot: str, nbytes: int) -> memoryview:
         """Return `nbytes` bytes of the buffer called `slot`; what it held before is lost."""
         buffer = self._buffers.get(slot)
         if buffer is None or len(buffer) < nbytes:
             self._buffers.pop(slot, None)
-            self._buffers[slot] = buffer = bytearray(nbytes)
-        return memoryview(buffer)[:nbytes]
+            self._buffers[slot] = buffer = _allocated(nbytes)
+        return buffer[:nbytes]
+
+
+def _allocated(nbytes: int) -> memoryview:
+    """Return new memory, large amounts in huge pages: reading columns looks up a page for every few elements."""
+    if nbytes < _HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
+        return memoryview(bytearray(nbytes))
+    pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    with contextlib.suppress(OSError):  # the kernel may have been built without them
+        pages.madvise(mmap.MADV_HUGEPAGE)
+    return memoryview(pages)
 
 
 class Sink:
     """An open file that several workers write into.
 
     Writes to one file exclude each other in the kernel, where waiting costs processor time; a lock here costs none, and
-    leaves the other workers free to read and compute. What was written is passed on to the disk at once instead of at the
-    final fsync, so that the disk works meanwhile.
+    leaves the other workers free to read and compute.
     """
 
     __slots__ = ("_lock", "descriptor")
@@ -89,30 +100,9 @@ class Sink:
                 count = os.pwrite(self.descriptor, part, offset)
                 while count < len(part):  # the system may take less at once
                     count += os.pwrite(self.descriptor, part[count:], offset + count)
-        if len(offsets) == 1:
-            self.pass_on(offsets[0], length)
-
-    def copy(self, storage: FileRange, source: int, offset: int, nbytes: int) -> int:
-        """Copy from another file without passing through this process; return how many bytes that did, 0 if it cannot.
-
-        Raises:
-            OSError: the file cannot be written.
-        """
-        if not hasattr(os, "copy_file_range"):
-            return 0
-        try:
-            with self._lock:
-                start = storage.offset + source
-                count = os.copy_file_range(storage.file.descriptor, self.descriptor, nbytes, start, offset)
-        except OSError as error:
-            if error.errno in _NO_KERNEL_COPY:
-                return 0
-            raise
-        self.pass_on(offset, count)
-        return count
 
     def pass_on(self, offset: int, nbytes: int) -> None:
-        """Ask the system to begin writing a range to the disk: a hint, without which only the final fsync takes longer.
+        """Ask the system to begin writing a range to the disk, so that it works meanwhile and the final fsync is short.
 
         Only for ranges that are complete. A page that is written again, once it is on the disk, costs a read.
         """
@@ -140,20 +130,11 @@ class Copy:
         self.storage.read_into(self.source, buffer[self.start : self.start + self.nbytes])
 
     def write(self, sink: Sink, offset: int, workspace: Workspace) -> None:
-        """Write into a file in which the output begins at `offset`; in the kernel where the system can."""
-        done = 0
-        place = offset + self.start
-        if isinstance(self.storage, FileRange):
-            while done < self.nbytes:
-                count = sink.copy(self.storage, self.source + done, place + done, self.nbytes - done)
-                if count == 0:
-                    break
-                done += count
-        while done < self.nbytes:
+        """Write into a file in which the output begins at `offset`."""
+        for done in range(0, self.nbytes, _BUFFER_BYTES):
             block = workspace.take("copy", min(_BUFFER_BYTES, self.nbytes - done))
             self.storage.read_into(self.source + done, block)
-            sink.write(block, (place + done,), len(block))
-            done += len(block)
+            sink.write(block, (offset + self.start + done,), len(block))
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from importer.arrays.factors import axis_factors, refined, split_to
 from importer.arrays.nodes import Computed, View
 
 __all__ = [
+    "BLOCK_BYTES",
     "READ_OVER_BYTES",
     "Nest",
     "Span",
@@ -34,6 +35,17 @@ READ_OVER_BYTES = 4096
 
 _WRITE_COST = 4
 """A write against a read of the same bytes: the file system has to find, lock and mark pages; long writes use large ones."""
+
+BLOCK_BYTES = 1 << 20
+"""Output that is worked on at a time: it stays in the processor's second-level cache until it is written."""
+
+_CALL_BYTES = 32 << 10
+"""So many bytes are copied from the page cache in the time that a read takes besides."""
+
+_RUN_BYTES = 128
+_LONG_READ_BYTES = 16 << 10
+_MOST_READ = 4
+"""What is held of a view for a whole tile is at most this many times what is wanted of it."""
 
 
 class Tile(NamedTuple):
@@ -74,28 +86,47 @@ class Nest:
     itemsizes: tuple[int, ...]
 
     def tiles(self, budget: int) -> Iterator[Tile]:
-        """Yield boxes that cover the loops, in output order, each of `budget` output bytes at most."""
-        extents = self.extents(budget)
-        if extents == self.sizes:
-            yield Tile((0,) * len(extents), extents)
-            return
-        for starts in product(*(range(0, size, extent) for size, extent in zip(self.sizes, extents, strict=True))):
-            yield Tile(
-                starts,
-                tuple(
-                    min(extent, size - start) for extent, size, start in zip(extents, self.sizes, starts, strict=True)
-                ),
-            )
+        """Yield boxes that cover the loops, in output order, for each of which at most `budget` bytes are held."""
+        return _boxes(Tile((0,) * len(self.sizes), self.sizes), self.extents(budget))
 
-    def extents(self, budget: int) -> tuple[int, ...]:
-        """Return the tile size of at most `budget` output bytes that takes the fewest and longest reads and writes.
+    def blocks(self, tile: Tile, budget: int) -> Iterator[Tile]:
+        """Cut a tile into boxes of at most `budget` output bytes, in output order.
 
-        For a transposition both cannot be whole rows. Candidates differ in the length of the runs written; what the budget
-        leaves is spent on the runs read.
+        They are as long as possible in the output, for the writes' sake, but a cache line or two long in the first view,
+        or else every line would be fetched once for each of its elements.
         """
         elements = max(1, budget // self.itemsizes[0])
-        if math.prod(self.sizes) <= elements:
-            return self.sizes
+        extents = [1] * len(tile.sizes)
+        for steps, wanted in ((self.steps[0], _RUN_BYTES // self.itemsizes[1]), (self.target, elements)):
+            _grow(extents, tile.sizes, slowest_first(tile.sizes, steps)[::-1], wanted, elements)
+        return _boxes(tile, extents)
+
+    def is_held(self, tile: Tile, block: Tile) -> bool:
+        """Whether the first view is better read once for a whole tile than block by block."""
+        span = span_of(block.sizes, self.steps[0], self.itemsizes[1])
+        is_read_well = span.length * self.itemsizes[1] >= _LONG_READ_BYTES and _times_read(block, span) <= _MOST_READ
+        return not is_read_well and self._held_bytes(tile) > 0
+
+    def extents(self, budget: int) -> tuple[int, ...]:
+        """Return the tile size that takes the fewest and longest reads and writes and holds at most `budget` bytes."""
+        elements = max(1, budget // self.itemsizes[1])
+        while True:
+            best = self.sizes if math.prod(self.sizes) <= elements else self._best(elements, budget)
+            if elements == 1 or self._held_bytes(Tile((0,) * len(best), best)) <= budget:
+                return best
+            elements = elements * 3 // 4
+
+    def _held_bytes(self, tile: Tile) -> int:
+        """Return the bytes that hold what a tile reads of the first view; 0 if most of them would be gaps."""
+        span = span_of(tile.sizes, self.steps[0], self.itemsizes[1])
+        return span.reads * span.length * self.itemsizes[1] if _times_read(tile, span) <= _MOST_READ else 0
+
+    def _best(self, elements: int, budget: int) -> tuple[int, ...]:
+        """Return the cheapest extents of at most so many elements.
+
+        For a transposition reads and writes cannot both be whole rows. Candidates differ in the length of the runs
+        written; what the budget leaves is spent on the runs read.
+        """
         candidates = []
         run = elements
         while run:
@@ -104,17 +135,36 @@ class Nest:
                 _grow(extents, self.sizes, slowest_first(self.sizes, steps)[::-1], wanted, elements)
             candidates.append(tuple(extents))
             run //= 2
-        return min(candidates, key=self._cost)
+        return min(candidates, key=lambda extents: self._cost(extents, budget))
 
-    def _cost(self, extents: tuple[int, ...]) -> float:
-        """Return how long the system calls for all tiles take, in units of one read."""
+    def _cost(self, extents: tuple[int, ...], budget: int) -> float:
+        """Return how long reading and writing all tiles takes, in units of one read of nothing."""
+        tile = Tile((0,) * len(extents), extents)
         tiles = math.prod(-(-size // extent) for size, extent in zip(self.sizes, extents, strict=True))
-        reads = sum(
-            span_of(extents, steps, itemsize).reads
-            for steps, itemsize in zip(self.steps, self.itemsizes[1:], strict=True)
-        )
+        reads = self._read_cost(tile)
+        if not 0 < self._held_bytes(tile) <= budget:
+            block = next(self.blocks(tile, BLOCK_BYTES))
+            reads = self._read_cost(block) * math.prod(extents) / math.prod(block.sizes)
         outer, _ = runs_of(extents, self.target)
         return tiles * (reads + _WRITE_COST * math.prod(extents[:outer]))
+
+    def _read_cost(self, tile: Tile) -> float:
+        spans = [
+            (span_of(tile.sizes, steps, size), size) for steps, size in zip(self.steps, self.itemsizes[1:], strict=True)
+        ]
+        return sum(span.reads * (1 + span.length * size / _CALL_BYTES) for span, size in spans)
+
+
+def _boxes(tile: Tile, extents: Sequence[int]) -> Iterator[Tile]:
+    """Cut a tile into boxes of these sizes, smaller ones at the ends."""
+    ranges = [range(first, first + size, step) for first, size, step in zip(*tile, extents, strict=True)]
+    for starts in product(*ranges):
+        sizes = [min(step, span.stop - start) for step, span, start in zip(extents, ranges, starts, strict=True)]
+        yield Tile(starts, tuple(sizes))
+
+
+def _times_read(tile: Tile, span: Span) -> float:
+    return span.reads * span.length / math.prod(tile.sizes)
 
 
 def runs_of(extents: Sequence[int], target: Sequence[int]) -> tuple[int, int]:

@@ -6,14 +6,16 @@ Not here: which tiles there are (`nests`), and what runs them (`evaluation`).
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
+from operator import mul, sub
+from types import EllipsisType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from importer.arrays.factors import row_major
-from importer.arrays.nests import Nest, Tile, runs_of, span_of, strips, views_of
+from importer.arrays.nests import BLOCK_BYTES, Nest, Tile, runs_of, span_of, strips, views_of
 from importer.arrays.nodes import Computed, Encoding, View
 from importer.dtypes import F16, F32, F64, DType, Kind
 
@@ -34,7 +36,6 @@ _RAW: dict[int, np.dtype[Any]] = {
 _KERNEL_ELEMENTS = 1 << 16
 """Elements per call of a kernel, so that its intermediate results stay in the processor's cache."""
 
-_STRIP_BYTES = 1 << 20
 _CACHE_LINE = 64
 _STRIP_ROWS = 128
 _STRIP_COLUMNS = 4096
@@ -52,40 +53,62 @@ def fill_tile(leaf: View | Computed, nest: Nest, tile: Tile, buffer: memoryview,
     raw = _RAW[leaf.dtype.itemsize]
     strides = [step * raw.itemsize for step in nest.target]
     place: Elements = np.ndarray(tile.sizes, raw, buffer=buffer, strides=strides)
-    _evaluate(leaf, nest, tile, place, workspace)
+    work = _Work(leaf, nest, tile, workspace)
+    for block in work.blocks:
+        work.evaluate(block, place[_inside(block, tile)])
 
 
 def write_tile(leaf: View | Computed, nest: Nest, tile: Tile, sink: Sink, offset: int, workspace: Workspace) -> None:
-    """Compute a tile and write it; its first output byte belongs at `offset`."""
+    """Compute a tile and write it, block by block while they are in the cache; its first output byte is at `offset`."""
     itemsize = leaf.dtype.itemsize
-    result = _array(workspace, "result", tile.sizes, _RAW[itemsize])
-    _evaluate(leaf, nest, tile, result, workspace)
-    outer, run = runs_of(tile.sizes, nest.target)
-    offsets = [offset + step * itemsize for step in _offsets(tile.sizes[:outer], nest.target[:outer])]
-    sink.write(result.reshape(-1).view(np.uint8).data, offsets, run * itemsize)
+    work = _Work(leaf, nest, tile, workspace)
+    for block in work.blocks:
+        result = _array(workspace, "result", block.sizes, _RAW[itemsize])
+        work.evaluate(block, result)
+        outer, run = runs_of(block.sizes, nest.target)
+        moved = [start - first for start, first in zip(block.starts, tile.starts, strict=True)]
+        place = offset + sum(map(mul, moved, nest.target)) * itemsize
+        offsets = [place + step * itemsize for step in _offsets(block.sizes[:outer], nest.target[:outer])]
+        sink.write(result.reshape(-1).view(np.uint8).data, offsets, run * itemsize)
 
 
-def _evaluate(leaf: View | Computed, nest: Nest, tile: Tile, out: Elements, workspace: Workspace) -> None:
-    """Fill `out`, strip by strip, so that what is read is worked on while it is in the processor's cache."""
-    views = views_of(leaf)
-    first = nest.steps[0]
-    if isinstance(leaf, View) and _is_one_read(tile, first, out):
-        _read(leaf, _position(leaf, first, tile), out.reshape(-1).view(np.uint8).data)
-        _decode(out, leaf.dtype, leaf.encoding)
-        return
-    for strip in strips(tile, first, max(nest.itemsizes), _STRIP_BYTES):
-        inside = tuple(
-            slice(start - base, start - base + size)
-            for start, base, size in zip(strip.starts, tile.starts, strip.sizes, strict=True)
-        )
-        fetched = [
-            _fetched(number, view, steps, strip, workspace)
-            for number, (view, steps) in enumerate(zip(views, nest.steps, strict=True))
-        ]
-        if isinstance(leaf, View):
-            _reorder(fetched[0], out[inside], workspace)
-        else:
-            out[inside] = _computed(leaf, fetched, strip, workspace)
+class _Work:
+    """A tile that is being computed: what is held of its first view, and the blocks it is done in."""
+
+    def __init__(self, leaf: View | Computed, nest: Nest, tile: Tile, workspace: Workspace) -> None:
+        self.blocks = tuple(nest.blocks(tile, BLOCK_BYTES))
+        self._leaf = leaf
+        self._nest = nest
+        self._tile = tile
+        self._workspace = workspace
+        self._views = views_of(leaf)
+        self._held: Elements | None = None
+        if nest.is_held(tile, self.blocks[0]):
+            self._held = _fetched(0, self._views[0], nest.steps[0], tile, workspace)
+
+    def evaluate(self, block: Tile, out: Elements) -> None:
+        """Fill `out` with a block of the tile."""
+        parts: Iterable[Tile] = (block,)
+        if self._held is None:
+            parts = strips(block, self._nest.steps[0], max(self._nest.itemsizes), BLOCK_BYTES)
+        for part in parts:
+            fetched = [self._elements(number, part) for number in range(len(self._views))]
+            place = out[_inside(part, block)]
+            if isinstance(self._leaf, View):
+                _reorder(fetched[0], place, self._workspace)
+            else:
+                place[...] = _computed(self._leaf, fetched, part, self._workspace)
+
+    def _elements(self, number: int, part: Tile) -> Elements:
+        if number == 0 and self._held is not None:
+            return self._held[_inside(part, self._tile)]
+        return _fetched(number, self._views[number], self._nest.steps[number], part, self._workspace)
+
+
+def _inside(part: Tile, whole: Tile) -> tuple[slice | EllipsisType, ...]:
+    """Return where a part lies in an array of the whole, as an index that gives an array whatever the rank."""
+    starts = map(sub, part.starts, whole.starts)
+    return (*(slice(start, start + size) for start, size in zip(starts, part.sizes, strict=True)), ...)
 
 
 def _computed(leaf: Computed, fetched: list[Elements], strip: Tile, workspace: Workspace) -> Elements:
@@ -114,14 +137,6 @@ def _apply(leaf: Computed, fetched: Iterator[Elements], out: Elements) -> None:
             _apply(operand, fetched, inner)
             operands.append(inner)
     leaf.kernel(operands, out)
-
-
-def _is_one_read(tile: Tile, steps: Sequence[int], out: Elements) -> bool:
-    """Whether the stored elements of a tile are one run in output order."""
-    dense = row_major(tile.sizes)
-    return bool(out.flags.c_contiguous) and all(
-        size == 1 or step == run for size, step, run in zip(tile.sizes, steps, dense, strict=True)
-    )
 
 
 def _fetched(number: int, view: View, steps: Sequence[int], strip: Tile, workspace: Workspace) -> Elements:

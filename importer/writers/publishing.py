@@ -83,13 +83,15 @@ def check_target(path: Path, *, overwrite: bool) -> None:
 
     Raises:
         OutputExistsError: it exists and `overwrite` is false.
-        WriteError: it is a folder, or its folder does not exist.
+        WriteError: it is a folder, or its folder does not exist or is closed to us.
     """
-    if path.is_dir():
+    with writing_errors(path):
+        is_folder, has_place = path.is_dir(), path.parent.is_dir()
+    if is_folder:
         raise WriteError("the output is a folder", where=Location(path=str(path)), how="Name a file in it.")
     if os.path.lexists(path) and not overwrite:
         raise _exists(path)
-    if not path.parent.is_dir():
+    if not has_place:
         raise WriteError(
             "its folder does not exist", where=Location(path=str(path)), how="Create the folder, or correct its name."
         )

@@ -6,6 +6,7 @@ tensor's bytes are (`importer.arrays`), creating and publishing files (`publishi
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,7 +20,8 @@ __all__ = ["stream"]
 _BATCH_BYTES = 4 << 20
 _SMALL_BYTES = 256 << 10
 _MAX_WORKERS = 4
-_MEMORY_BYTES = 96 << 20
+_NO_RESERVING = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV})
+_MEMORY_BYTES = 128 << 20
 """Memory of all workers together for blocks; with the interpreter and numpy a run stays below 200 MB."""
 
 
@@ -42,6 +44,7 @@ class _Batch:
             for task in tasks(item.tensor.array):
                 task.fill(buffer[start:end], workspace)
         sink.write(buffer, (first,), len(buffer))
+        sink.pass_on(first, len(buffer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,8 @@ class _Part:
 
     def run(self, sink: Sink, workspace: Workspace) -> None:
         self.task.write(sink, self.offset, workspace)
+        if self.task.is_run:
+            sink.pass_on(self.offset + self.task.start, self.task.nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +80,26 @@ def stream(layout: FileLayout, descriptor: int, workers: int | None) -> None:
         SourceError: a source cannot be read.
         OSError: the file cannot be written.
     """
+    _reserve(descriptor, layout.nbytes)
     sink = Sink(descriptor)
     sink.write(memoryview(layout.header), (0,), len(layout.header))
-    os.ftruncate(descriptor, layout.nbytes)
     count = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
     _Pool(_jobs(layout.placed, _MEMORY_BYTES // count), sink).run(count)
+
+
+def _reserve(descriptor: int, nbytes: int) -> None:
+    """Give the file its length, and its place on the disk where the system can: then writes need not look for one.
+
+    Raises:
+        OSError: the disk is full.
+    """
+    os.ftruncate(descriptor, nbytes)
+    if hasattr(os, "posix_fallocate") and nbytes:
+        try:
+            os.posix_fallocate(descriptor, 0, nbytes)
+        except OSError as error:
+            if error.errno not in _NO_RESERVING:
+                raise
 
 
 def _jobs(placed: Sequence[Placed], block_bytes: int) -> Iterator[_Job]:

@@ -132,35 +132,6 @@ def test_bytes_that_lie_in_a_file_are_copied(file_range: FileRange) -> None:
     assert written(array, 64) == np.arange(200, 500, dtype="<i4").tobytes()
 
 
-@pytest.mark.parametrize("missing", [True, False], ids=["no such call", "call refused"])
-def test_copying_works_where_the_kernel_does_not(
-    file_range: FileRange, monkeypatch: pytest.MonkeyPatch, *, missing: bool
-) -> None:
-    def refuse(*_: object) -> int:
-        raise OSError(18, "Invalid cross-device link")
-
-    if missing:
-        monkeypatch.delattr(os, "copy_file_range", raising=False)
-    else:
-        monkeypatch.setattr(os, "copy_file_range", refuse, raising=False)
-    array = contiguous(file_range, I32, (1000,))
-    assert written(array, 64) == np.arange(1000, dtype="<i4").tobytes()
-
-
-def test_writing_works_where_the_disk_takes_no_hints(file_range: FileRange, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(os, "posix_fadvise", raising=False)
-    assert written(contiguous(file_range, I32, (1000,)), 64) == np.arange(1000, dtype="<i4").tobytes()
-
-
-def test_a_full_disk_is_no_reason_to_copy_another_way(file_range: FileRange, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(os, "copy_file_range", full, raising=False)
-    with pytest.raises(OSError, match="No space left"):
-        written(contiguous(file_range, I32, (1000,)), 64)
-
-
 def test_a_file_that_shrank_is_reported(file_range: FileRange) -> None:
     os.truncate(file_range.file.path, 100)
     with pytest.raises(TruncatedError):

@@ -50,6 +50,34 @@ def test_tiles_cover_every_index_once_within_the_budget(loops: list[tuple[int, i
     assert all(4 * math.prod(tile.sizes) <= max(budget, 4) for tile in tiles)
 
 
+@given(sizes_and_steps, st.integers(1, 500))
+def test_blocks_cover_a_tile_once_within_the_budget(loops: list[tuple[int, int, int]], budget: int) -> None:
+    sizes = tuple(size for size, _, _ in loops)
+    nest = Nest(sizes, row_major(sizes), (tuple(step for _, step, _ in loops),), (4, 4))
+    tile = Tile((1,) * len(sizes), sizes)
+    blocks = list(nest.blocks(tile, budget))
+    assert Counter(index for block in blocks for index in indices(block)) == Counter(indices(tile))
+    assert all(4 * math.prod(block.sizes) <= max(budget, 4) for block in blocks)
+
+
+@pytest.mark.parametrize("shape", [(4096, 4096), (128256, 4096), (32768, 2048)], ids=str)
+def test_blocks_of_a_transposition_take_whole_cache_lines_of_what_is_held(shape: tuple[int, int]) -> None:
+    array = transpose(contiguous(HUGE, BF16, shape))
+    nest = nest_of(single(array), row_major(array.shape))
+    tile = next(nest.tiles(48 << 20))
+    block = next(nest.blocks(tile, 1 << 20))
+    assert nest.is_held(tile, block)
+    assert block.sizes[0] * 2 >= 64
+    assert block.sizes[1] >= 4096
+
+
+def test_what_is_read_in_output_order_is_not_held() -> None:
+    array = cast(contiguous(HUGE, BF16, (1 << 20, 64)), F32)
+    nest = nest_of(single(array), row_major(array.shape))
+    tile = next(nest.tiles(48 << 20))
+    assert not nest.is_held(tile, next(nest.blocks(tile, 1 << 20)))
+
+
 @given(sizes_and_steps, st.integers(4, 400))
 def test_strips_cover_a_tile_once_and_read_little_at_a_time(loops: list[tuple[int, int, int]], budget: int) -> None:
     tile = Tile((1,) * len(loops), tuple(size for size, _, _ in loops))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 
 from importer.arrays import cast, concat, contiguous, narrow, transpose
 from importer.dtypes import BF16, F32, U8
-from importer.errors import SourceError
+from importer.errors import DiskSpaceError, SourceError
 from importer.storages import FileRange, SourceFile
 from importer.writers import Destination, Format, OutputTensor, streaming, write
 from importer.writers.burnpack import burnpack_layout
@@ -49,6 +50,39 @@ def test_one_worker_and_four_write_the_same_bytes(form: Format, mixed: list[Outp
         write(mixed, Destination(path=str(path), format=form, workers=workers))
         outputs.append(path.read_bytes())
     assert outputs[0] == outputs[1]
+
+
+@pytest.mark.parametrize("call", ["posix_fallocate", "posix_fadvise"])
+def test_the_bytes_are_the_same_where_the_system_lacks(
+    call: str, mixed: list[OutputTensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(mixed, Destination(path=str(tmp_path / "with"), format=Format.BURNPACK))
+    monkeypatch.delattr(os, call, raising=False)
+    write(mixed, Destination(path=str(tmp_path / "without"), format=Format.BURNPACK))
+    assert (tmp_path / "with").read_bytes() == (tmp_path / "without").read_bytes()
+
+
+def test_a_file_system_that_reserves_no_room_is_written_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: int) -> None:
+        raise OSError(errno.EOPNOTSUPP, "Operation not supported")
+
+    monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
+    written = write([patterned("a", "U8", (10,))], Destination(path=str(tmp_path / "out"), format=Format.BURNPACK))
+    assert (tmp_path / "out").stat().st_size == written.nbytes
+
+
+def test_a_disk_that_fills_up_is_told_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
+    with pytest.raises(DiskSpaceError):
+        write([patterned("a", "U8", (10,))], Destination(path=str(tmp_path / "out"), format=Format.BURNPACK))
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("workers", [1, 4])
