@@ -84,7 +84,7 @@ def _comments(text: str) -> tuple[list[str], list[str]]:
     for line in lines:
         trap = re.match(r"Trap(?: \d)?: (.*)", line)
         if trap is not None:
-            traps.append(trap[1][0].upper() + trap[1][1:])
+            traps.append(_as_sentence(trap[1]))
             current = traps
         elif current is None:
             remarks.append(line)
@@ -92,6 +92,12 @@ def _comments(text: str) -> tuple[list[str], list[str]]:
         else:
             current[-1] += f" {line}"
     return remarks, traps
+
+
+def _as_sentence(text: str) -> str:
+    """Return the text with a capital, unless it opens with a file's, field's or tensor's name."""
+    first = text.split(maxsplit=1)[0]
+    return text if re.search(r"[._/\d]", first.rstrip(".,:;")) else text[0].upper() + text[1:]
 
 
 def _recognised(recipe: Recipe) -> Iterator[str]:
