@@ -17,7 +17,7 @@ from importer.adapters.model import (
     Piece,
     Shapes,
 )
-from importer.adapters.suggestions import suggest_types
+from importer.adapters.suggestions import module_of, suggest_types
 from importer.adapters.table import LAYERS
 
 __all__ = [
@@ -35,5 +35,6 @@ __all__ = [
     "Shapes",
     "TypedLayer",
     "layer_of_class",
+    "module_of",
     "suggest_types",
 ]

@@ -9,14 +9,23 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-__all__ = ["suggest_types"]
+__all__ = ["module_of", "suggest_types"]
 
 _LIKE_EMBEDDING = re.compile(r"emb|wte|wpe|token|position|shared$|vocab", re.IGNORECASE)
 _LIKE_RMS = re.compile(r"rms", re.IGNORECASE)
 _LIKE_TRANSPOSED = re.compile(r"transpose|deconv|up(sampl|conv)", re.IGNORECASE)
 _GATES = {4: "Lstm", 3: "Gru", 1: "Rnn"}
+_PARAMETRIZED = ".parametrizations."
+_WHOLE = ("weight", "weight_v", "weight_orig", "parametrizations.weight.original1", "parametrizations.weight.original")
+"""What has the shape of a layer's weight: itself, or the factor of a normed one that does."""
 
 Leaves = Mapping[str, tuple[int, ...]]
+
+
+def module_of(name: str) -> str:
+    """Return the path of the module that a parameter belongs to; those of a parametrization belong to what it changes."""
+    owner, sign, _ = f".{name}".partition(_PARAMETRIZED)
+    return owner[1:] if sign else name.rpartition(".")[0]
 
 
 def suggest_types(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
@@ -30,8 +39,8 @@ def suggest_types(shapes: Mapping[str, tuple[int, ...]]) -> tuple[str, ...]:
     """
     modules: dict[str, dict[str, tuple[int, ...]]] = {}
     for name, shape in shapes.items():
-        path, _, leaf = name.rpartition(".")
-        modules.setdefault(path, {})[leaf] = shape
+        path = module_of(name)
+        modules.setdefault(path, {})[name[len(path) :].removeprefix(".")] = shape
     lines: dict[str, None] = {}
     for path, leaves in modules.items():
         kind, doubt = _guess(path, leaves)
@@ -52,7 +61,7 @@ def _guess(path: str, leaves: Leaves) -> tuple[str, str]:
     certain = _by_leaves(leaves)
     if certain:
         return certain, ""
-    weight = leaves.get("weight", ())
+    weight = next((leaves[leaf] for leaf in _WHOLE if leaf in leaves), ())
     match len(weight):
         case 1:
             return _vector(path, weight, has_bias="bias" in leaves)

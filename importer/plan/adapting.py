@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
-from importer.adapters import Adapted, Piece, suggest_types
+from importer.adapters import Adapted, Piece, module_of, suggest_types
 from importer.checkpoint import Checkpoint
 from importer.errors import DecisionNeededError, Location
 from importer.plan.model import Fault, Skipped, Step, Unused
@@ -51,8 +51,9 @@ def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> 
         outcome.steps += [Step(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in remapped.entries]
         return outcome
     grouping = _grouping(checkpoint, remapped)
-    if remapped.template is not None:
-        # The template declares every module of the target: what lies in none of them is not asked for.
+    if remapped.template is not None and choice is AdapterChoice.BURN:
+        # The template declares every module of the target: what lies in none of them is not asked for. On the way back
+        # to torch it only tells types, and what lies outside it must not get lost.
         outcome.unused += [_unused(entry) for entry in grouping.rest]
     else:
         _require_decided(checkpoint, grouping.undecided)
@@ -83,7 +84,7 @@ def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry]) -> None
     """Stop if a type is needed and not known, with the lines to add."""
     if not undecided:
         return
-    paths = list(dict.fromkeys(entry.name.rpartition(".")[0] for entry in undecided))
+    paths = list(dict.fromkeys(module_of(entry.name) for entry in undecided))
     listed = ", ".join(paths[:_SHOWN_PATHS]) + (
         f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
     )

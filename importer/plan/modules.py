@@ -18,6 +18,9 @@ __all__ = ["Grouping", "ModuleGroup", "group_by_classes", "group_by_template", "
 
 _MATRIX = 2
 _STACKED_LEAVES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias", "running_")
+_PROJECTIONS = frozenset({"q_proj_weight", "k_proj_weight", "v_proj_weight"})
+_FACTORS = {"weight_g": "weight_v", "weight_v": "weight_g", "weight_orig": "weight_u"}
+"""Leaves that are factors of a normed weight if the other leaf lies beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +54,21 @@ class Grouping:
         """Those of the rest that some layer kinds would transpose, rename or split, and others would not.
 
         Matrices called `weight` (Linear or Embedding), vectors called `weight` with their `bias` (a norm or PReLU),
-        and the stacked or buffered leaves of recurrent layers, attention and batch norms. Kernels of rank 3 and more,
-        and bare parameters, lie in Burn as they do in torch.
+        the stacked or buffered leaves of recurrent layers, attention and batch norms, and the factors of normed weights.
+        Kernels of rank 3 and more, and bare parameters, lie in Burn as they do in torch.
         """
-        weights = {e.name.rpartition(".")[0]: e for e in self.rest if e.name.rpartition(".")[2] == "weight"}
-        return tuple(entry for entry in self.rest if _needs_type(entry, weights))
+        ranks = {entry.name: len(entry.array.shape) for entry in self.rest}
+        return tuple(entry for entry in self.rest if _needs_type(entry.name, ranks))
 
 
-def _needs_type(entry: Entry, weights: Mapping[str, Entry]) -> bool:
-    path, _, leaf = entry.name.rpartition(".")
-    if leaf in {"weight", "bias"} and path in weights:
-        return 0 < len(weights[path].array.shape) <= _MATRIX
-    return leaf.startswith(_STACKED_LEAVES)
+def _needs_type(name: str, ranks: Mapping[str, int]) -> bool:
+    path, dot, leaf = name.rpartition(".")
+    weight = f"{path}{dot}weight"
+    if leaf in {"weight", "bias"} and weight in ranks:
+        return 0 < ranks[weight] <= _MATRIX
+    if f"{path}{dot}{_FACTORS.get(leaf)}" in ranks:
+        return True
+    return leaf.startswith(_STACKED_LEAVES) or leaf in _PROJECTIONS or ".parametrizations." in f".{name}"
 
 
 @dataclass(frozen=True, slots=True)
