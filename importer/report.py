@@ -119,8 +119,8 @@ class ApplyResult:
         return 0 if self.is_success else 1
 
     def to_json(self) -> str:
-        """Return the whole report as one JSON object, `schema_version` first."""
-        return json.dumps(self._as_data(), ensure_ascii=False, indent=2) + "\n"
+        """Return the whole report as one JSON object, `schema_version` first, in ASCII, so that no locale can spoil it."""
+        return json.dumps(self._as_data(), indent=2) + "\n"
 
     def _as_data(self) -> dict[str, object]:
         head: dict[str, object] = {

@@ -6,18 +6,21 @@ is an internal error and says how to report it. Not here: the commands themselve
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from importer.cli.arguments import Arguments, parse
-from importer.errors import ImporterError, LimitError, printable
+from importer.errors import ImporterError, LimitError, WriteError, printable
 
 __all__ = ["main"]
 
 _INTERNAL = 70
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
+_UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -25,10 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     0 done · 1 the report forbids the conversion · 2 usage or recipe · 3 source refused · 4 cannot write · 70 internal.
     """
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            # A C locale must not turn a report into a UnicodeEncodeError.
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     options = parse(arguments)
     try:
         code = options.run(options)
@@ -39,12 +39,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("importer: interrupted; nothing was left at the target", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        # The reader of our output went away (`| head`): not worth a message, and flushing at exit must not fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader of our output went away (`| head`): not worth a message.
+        _abandon_stdout()
         return _BROKEN_PIPE
     except Exception as error:  # noqa: BLE001 - the one funnel: everything else that escapes is a bug of ours
+        if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
+            _abandon_stdout()
+            what = f"the standard output or a temporary file cannot be written: {error.strerror}"
+            return _tell(WriteError(what, how="Free some space, or write elsewhere."))
         return _tell_internal(error, options)
     return code
+
+
+def _prepare_streams() -> None:
+    """Make both streams safe to print to: they may be closed, or unable to show every character."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            # Closed by the caller. Its number must not go to a file we open, nor may printing fail.
+            setattr(sys, name, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115 - stays open as long as the process
+        elif hasattr(getattr(sys, name), "reconfigure"):
+            # A C locale must not turn a report into a UnicodeEncodeError.
+            getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def _abandon_stdout() -> None:
+    """Send what is still buffered nowhere, so that flushing at exit does not fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _tell(error: ImporterError) -> int:

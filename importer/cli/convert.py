@@ -5,21 +5,25 @@ Not here: the conversion (`importer.conversion`) and what the report says (`impo
 
 from __future__ import annotations
 
+import os
 import sys
-import tempfile
 from pathlib import Path
 
 from importer.cli.arguments import Arguments
 from importer.conversion import convert
-from importer.errors import Location, WriteError
+from importer.errors import UsageError, shown
 from importer.limits import adjusted
 from importer.report import ApplyResult
+from importer.writers import check_target, new_file
 
 __all__ = ["run"]
 
 
 def run(arguments: Arguments) -> int:
     """Convert, report, and return 0 or, if the report forbids the conversion, 1."""
+    report = None if arguments.report is None else Path(arguments.report)
+    if report is not None:
+        _check_report(report, arguments)
     result = convert(
         arguments.source,
         arguments.output,
@@ -41,9 +45,9 @@ def run(arguments: Arguments) -> int:
         limits=adjusted(dict(arguments.limit)),
     )
     sys.stdout.write(_rendered(result, arguments.format))
-    if arguments.report is not None:
-        as_markdown = arguments.report.endswith(".md")
-        _write_atomically(arguments.report, result.to_markdown(lines=0) if as_markdown else result.to_json())
+    if report is not None:
+        as_markdown = report.suffix == ".md"
+        _write_report(report, result.to_markdown(lines=0) if as_markdown else result.to_json())
     return result.exit_code
 
 
@@ -53,17 +57,22 @@ def _rendered(result: ApplyResult, form: str) -> str:
     return result.to_markdown() if form == "markdown" else result.to_text()
 
 
-def _write_atomically(path: str, text: str) -> None:
-    """Write the report beside its place and move it there, so that a job never reads half of one."""
-    folder = Path(path).parent
-    try:
-        with tempfile.NamedTemporaryFile("w", encoding="utf-8", dir=folder, prefix=".report-", delete=False) as scratch:
-            scratch.write(text)
-        Path(scratch.name).chmod(0o644)
-        Path(scratch.name).replace(path)
-    except OSError as error:
-        raise WriteError(
-            f"the report cannot be written: {error.strerror}",
-            where=Location(path=path),
-            how="Name a file in a folder that exists and can be written.",
-        ) from error
+def _check_report(report: Path, arguments: Arguments) -> None:
+    """Check before hours of work that the report has a place, and that it is not one of the other files.
+
+    Raises:
+        UsageError: it would replace what the command reads or writes.
+        WriteError: its folder does not exist, or it is a folder.
+    """
+    for role in ("source", "output", "target", "recipe"):
+        other = getattr(arguments, role)
+        if other is not None and report.resolve() == Path(other).resolve():
+            raise UsageError(f"the report {shown(str(report))} is also the {role}", how="Name another file.")
+    check_target(report, overwrite=True)
+
+
+def _write_report(path: Path, text: str) -> None:
+    """Publish the report in one step, so that a job never reads half of one."""
+    with new_file(path, overwrite=True) as descriptor, os.fdopen(descriptor, "wb", closefd=False) as file:
+        # A path may hold bytes that are no UTF-8.
+        file.write(text.encode("utf-8", "backslashreplace"))

@@ -76,7 +76,7 @@ def _json_text(document: dict[str, object]) -> str:
 
     `json` itself indents in pure Python only, which for 100,000 tensors takes longer than to find them.
     """
-    encode = json.JSONEncoder(ensure_ascii=False).encode
+    encode = json.JSONEncoder().encode  # escapes all but ASCII, so that no locale can make it invalid
     fields = []
     for name, value in document.items():
         if isinstance(value, list) and value:

@@ -12,7 +12,15 @@ from importer.errors import CorruptContainerError, LimitError, Location, Missing
 from importer.limits import Limits
 from importer.storages import SourceFile
 
-__all__ = ["open_source", "parse_json_object", "path_inside", "read_json_object"]
+__all__ = ["is_folder", "open_source", "parse_json_object", "path_inside", "read_json_object"]
+
+
+def is_folder(path: Path) -> bool:
+    """Whether there is a folder at `path`; a place we may not look at is none, and opening it says why."""
+    try:
+        return path.is_dir()
+    except PermissionError:
+        return False
 
 
 def open_source(path: Path) -> SourceFile:

@@ -16,7 +16,7 @@ from importer.containers.base import Container, Opened, PickleContainer, TableCo
 from importer.containers.burnpack_file import MAGIC as BURNPACK_MAGIC
 from importer.containers.burnpack_file import open_burnpack
 from importer.containers.distributed import is_distributed, read_distributed
-from importer.containers.files import open_source, read_json_object
+from importer.containers.files import is_folder, open_source, read_json_object
 from importer.containers.folder import find_config, find_weights
 from importer.containers.foreign import foreign
 from importer.containers.legacy_stream import is_legacy, open_legacy
@@ -25,7 +25,7 @@ from importer.containers.sharded_set import is_index, open_sharded, open_slices
 from importer.containers.tar_archive import is_tar, open_tar
 from importer.containers.torch_zip import open_zip
 from importer.containers.zip_archive import has_directory
-from importer.errors import MalformedPickleError, SourceError, TruncatedError, UnsupportedError
+from importer.errors import MalformedPickleError, SourceError, TruncatedError, UnsupportedError, UsageError
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.storages import SourceFile
 
@@ -41,13 +41,16 @@ def open_container(path: str | os.PathLike[str], limits: Limits = DEFAULT_LIMITS
     """Open a file or folder, and look for a configuration beside the weights. No tensor byte is read.
 
     Raises:
-        UsageError: a folder in which more than one file could be meant.
+        UsageError: no path, or a folder in which more than one file could be meant.
         UnknownContainerError: no checkpoint; the message says what it is.
         SourceError: damaged, incomplete, contradictory, or over a limit.
     """
+    if not os.fspath(path):
+        raise UsageError("the path of the source is empty", how="Pass a file or a folder.")
     path = Path(path)
-    folder = path if path.is_dir() else path.parent
-    container = _open_folder(path, limits) if path.is_dir() else _open_path(path, limits)
+    in_folder = is_folder(path)
+    folder = path if in_folder else path.parent
+    container = _open_folder(path, limits) if in_folder else _open_path(path, limits)
     notes = _shard_note(path)
     config_path = find_config(folder)
     if config_path is None or config_path == path:

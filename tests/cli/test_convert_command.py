@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 import importer
 from importer.cli import main
+from tests.builders.tables import safetensors, safetensors_entry
 from tests.shared import FAMILIES, FIXTURES
 
 LLAMA = str(FAMILIES / "llama")
@@ -136,6 +138,50 @@ def test_a_failure_is_one_message_on_stderr_and_an_exit_code(
     assert says in printed.err
     assert "Traceback" not in printed.err
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("role", ["source", "output", "target", "recipe"])
+def test_a_report_never_replaces_what_the_command_reads_or_writes(
+    role: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = {name: tmp_path / f"{name}.safetensors" for name in ("source", "output", "target", "recipe")}
+    files[role].write_text("mine")
+    options = ["--target", str(files["target"]), "--recipe", str(files["recipe"]), "--report", str(files[role])]
+    assert main(["convert", str(files["source"]), str(files["output"]), *options]) == 2
+    assert f"is also the {role}" in capsys.readouterr().err
+    assert files[role].read_text() == "mine"
+
+
+def test_a_report_without_a_place_is_noticed_before_anything_is_written(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = tmp_path / "nowhere/report.json"
+    assert main(["convert", LLAMA, str(tmp_path / "out.bpk"), "--report", str(report)]) == 4
+    assert "its folder does not exist" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_report_of_a_file_whose_name_is_no_text_is_json(tmp_path: Path) -> None:
+    source = tmp_path / os.fsdecode(b"n\xff.safetensors")
+    source.write_bytes(safetensors({"x": safetensors_entry("U8", [1], 0, 1)}, b"\0"))
+    report = tmp_path / "report.json"
+    assert main(["convert", str(source), str(tmp_path / "o.bpk"), "--recipe", "none", "--report", str(report)]) == 0
+    assert json.loads(report.read_text(encoding="utf-8"))["source"] == str(source)
+
+
+def test_on_the_way_back_nothing_outside_the_template_gets_lost(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    burn = tmp_path / "burn.safetensors"
+    importer.convert(FAMILIES / "resnet18", burn)
+    # Without a config.json beside it the template knows no blocks, and so no types for them.
+    command = ["convert", str(burn), str(tmp_path / "back.safetensors"), "--recipe", "resnet", "--adapter", "torch"]
+    assert main(command) == 2
+    assert "the module type of 19 paths is not known" in capsys.readouterr().err
+    (tmp_path / "config.json").write_bytes((FAMILIES / "resnet18/config.json").read_bytes())
+    assert main(command) == 0
+    back, there = importer.open(tmp_path / "back.safetensors"), importer.open(burn)
+    assert len(back) == len(there)
 
 
 def test_an_unknown_model_stops_with_the_ways_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

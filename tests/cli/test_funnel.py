@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
+import importer
 from importer.cli import main
 from importer.cli.arguments import Arguments
+from tests.builders.tables import safetensors, safetensors_entry
 from tests.shared import FAMILIES, REPOSITORY
 
 
@@ -56,6 +59,37 @@ def test_a_terminal_without_unicode_gets_escapes_and_no_crash() -> None:
     )  # fmt: skip
     assert done.returncode == 0
     assert done.stdout.isascii()
+
+
+def test_json_stays_json_on_a_terminal_without_unicode(tmp_path: Path) -> None:
+    source = tmp_path / "größe.safetensors"
+    source.write_bytes(safetensors({"größe": safetensors_entry("U8", [1], 0, 1)}, b"\0"))
+    done = subprocess.run(
+        [sys.executable, "-m", "importer", "inspect", str(source), "--json"],
+        cwd=REPOSITORY, capture_output=True, check=True, env={"PYTHONIOENCODING": "ascii", "PATH": ""},
+    )  # fmt: skip
+    assert json.loads(done.stdout)["tensors"][0]["name"] == "größe"
+
+
+@pytest.mark.parametrize("redirection", ["1>&-", "2>&-", "1>&- 2>&-"])
+def test_closed_streams_do_no_harm(redirection: str, tmp_path: Path) -> None:
+    output = tmp_path / "out.bpk"
+    command = f'"{sys.executable}" -m importer convert "{FAMILIES / "llama"}" "{output}" {redirection}'
+    done = subprocess.run(["bash", "-c", command], cwd=REPOSITORY, capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert len(importer.open(output)) == 21
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize("arguments", [["recipes"], ["inspect", str(FAMILIES / "llama")]], ids=["recipes", "inspect"])
+def test_a_full_disk_behind_stdout_ends_with_4(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "importer", *arguments],
+            cwd=REPOSITORY, stdout=full, stderr=subprocess.PIPE, check=False,
+        )  # fmt: skip
+    assert done.returncode == 4
+    assert b"standard output or a temporary file cannot be written: No space left" in done.stderr
 
 
 @pytest.mark.parametrize("arguments", [[], ["convert"], ["convert", "a", "b.bpk", "--dtype", "f8"], ["nope"]])

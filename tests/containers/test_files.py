@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from importer.containers.files import open_source, parse_json_object, path_inside, read_json_object
+from importer.containers.files import is_folder, open_source, parse_json_object, path_inside, read_json_object
 from importer.errors import CorruptContainerError, LimitError, Location, MissingFileError, SourceError
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.storages import SourceFile
@@ -30,6 +30,19 @@ def test_a_pipe_is_refused_without_waiting_for_a_writer(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     with pytest.raises(SourceError, match="no regular file"):
         open_source(tmp_path / "pipe")
+
+
+def test_a_folder_is_told_from_a_file(save: Save, tmp_path: Path) -> None:
+    assert is_folder(tmp_path)
+    assert not is_folder(save(b""))
+
+
+def test_a_place_one_may_not_look_at_is_no_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def denied(_: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", denied)
+    assert not is_folder(tmp_path)
 
 
 @pytest.mark.parametrize(

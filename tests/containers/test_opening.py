@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from importer.containers import PickleContainer, TableContainer, open_container
-from importer.errors import MissingFileError, SourceError, TruncatedError, UnknownContainerError
+from importer.errors import MissingFileError, SourceError, TruncatedError, UnknownContainerError, UsageError
 from importer.limits import Limits
 from tests.builders.states import pickled, table, text
 from tests.builders.streams import build_tar, legacy_stream, tar_members
@@ -184,3 +184,8 @@ def test_every_cut_of_a_file_is_opened_or_refused_with_an_error_of_ours(save: Sa
         path = save(data[:length])
         with contextlib.suppress(SourceError):
             open_container(path)
+
+
+def test_an_empty_path_is_not_taken_for_the_current_folder() -> None:
+    with pytest.raises(UsageError, match="path of the source is empty"):
+        open_container("")

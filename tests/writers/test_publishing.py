@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from importer.errors import DiskSpaceError, OutputExistsError, WriteError
-from importer.writers.publishing import check_space, new_file
+from importer.writers.publishing import check_space, check_target, new_file
 
 TEXT = b"whole"
 
@@ -164,3 +164,12 @@ def test_space_is_compared_with_what_is_free(tmp_path: Path) -> None:
     check_space(tmp_path / "out", 1)
     with pytest.raises(DiskSpaceError, match="are free"):
         check_space(tmp_path / "out", 1 << 62)
+
+
+def test_a_folder_that_is_closed_to_us_is_a_write_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(_: Path) -> bool:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(Path, "is_dir", denied)
+    with pytest.raises(WriteError, match="Permission denied"):
+        check_target(tmp_path / "x.bpk", overwrite=False)
