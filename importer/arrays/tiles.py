@@ -22,7 +22,7 @@ from importer.dtypes import F16, F32, F64, DType, Kind
 if TYPE_CHECKING:
     from importer.arrays.evaluation import Sink, Workspace
 
-__all__ = ["fill_tile", "write_tile"]
+__all__ = ["fill_small", "fill_tile", "write_tile"]
 
 _RAW: dict[int, np.dtype[Any]] = {
     1: np.dtype("u1"),
@@ -56,6 +56,15 @@ def fill_tile(leaf: View | Computed, nest: Nest, tile: Tile, buffer: memoryview,
     work = _Work(leaf, nest, tile, workspace)
     for block in work.blocks:
         work.evaluate(block, place[_inside(block, tile)])
+
+
+def fill_small(view: View, nbytes: int, buffer: memoryview, workspace: Workspace) -> None:
+    """Read a verbatim view, which reaches over `nbytes` of its storage, into memory."""
+    raw = _RAW[view.dtype.itemsize]
+    stored = workspace.take("small", nbytes)
+    view.storage.read_into(view.offset * raw.itemsize, stored)
+    place: Elements = np.ndarray(view.sizes, raw, buffer=buffer)
+    place[...] = np.ndarray(view.sizes, raw, buffer=stored, strides=[step * raw.itemsize for step in view.strides])
 
 
 def write_tile(leaf: View | Computed, nest: Nest, tile: Tile, sink: Sink, offset: int, workspace: Workspace) -> None:

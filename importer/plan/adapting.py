@@ -5,7 +5,7 @@ Not here: what a layer kind does (`importer.adapters`), and where types come fro
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -115,11 +115,16 @@ def _step(group: ModuleGroup, piece: Piece) -> Step:
     """Return the output tensor for one parameter, with the histories of everything it was made from."""
     entries = [group.entries[leaf] for leaf in piece.sources]
     name = _joined(group.path, piece.name)
-    trail = list(dict.fromkeys(step for entry in entries for step in entry.trail))
+    trail = list(entries[0].trail) if len(entries) == 1 else _joined_trails(entries)
     if len(entries) != 1 or entries[0].name != name or entries[0].array is not piece.array:
         trail.append(TrailStep(group.rule, entries[0].name if entries else "", name))
     sources = tuple(dict.fromkeys(source for entry in entries for source in entry.sources))
     return Step(name=name, array=piece.array, sources=sources, trail=tuple(trail), layer=piece.layer or None)
+
+
+def _joined_trails(entries: Iterable[Entry]) -> list[TrailStep]:
+    """Return the steps of all trails; parts of one source tensor share some."""
+    return list(dict.fromkeys(step for entry in entries for step in entry.trail))
 
 
 def _joined(path: str, leaf: str) -> str:

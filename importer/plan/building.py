@@ -205,4 +205,4 @@ def _with_ids(
         declared = expected.parameters.get(step.name) if expected is not None else None
         if declared is not None and declared.param_id is not None:
             ids[step.name] = declared.param_id
-    return tuple(replace(step, param_id=ids.get(step.name)) for step in steps)
+    return tuple(replace(step, param_id=ids[step.name]) if step.name in ids else step for step in steps)

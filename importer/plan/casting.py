@@ -54,6 +54,8 @@ def cast_floats(dtype: DType, choice: DTypeChoice, layer: str | None) -> DType:
 
 def cast_steps(steps: Sequence[Step], choice: DTypeChoice | None, plan: DTypePlan) -> tuple[Step, ...]:
     """Return the steps with their final element types; an option given by the caller wins over the recipe."""
+    if choice in {None, DTypeChoice.KEEP} and plan == DTypePlan():
+        return tuple(steps)
     return tuple(_cast_step(step, choice, plan) for step in steps)
 
 

@@ -7,8 +7,10 @@ guessed: what needs a type and has none is returned as undecided. Not here: what
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from typing import NamedTuple
 
 from importer.adapters import LAYERS, Args, LayerKind, layer_of_class
 from importer.checkpoint import Module
@@ -120,36 +122,48 @@ def group_by_types(entries: Sequence[Entry], rules: Sequence[TypeRule]) -> Group
     without `$` means the module it names, not everything below. Only a bare `Param` is named by its parameter.
     """
     by_name = {entry.name: entry for entry in entries}
-    first = {
-        path: number
-        for path in dict.fromkeys(p for name in by_name for p in _outwards(name))
-        if (number := _first_match(path, rules, bare=path in by_name)) is not None
-    }
-    members: dict[str, dict[str, Entry]] = {}
+    owners = _owners(by_name, rules)
+    members: dict[_Owner, dict[str, Entry]] = {}
     rest = []
     for name, entry in by_name.items():
-        inwards = [path for path in _outwards(name) if path in first][::-1]
-        if inwards:
-            path = min(inwards, key=first.__getitem__)
-            members.setdefault(path, {})[name[len(path) :].removeprefix(".")] = entry
-        else:
+        owner = owners[name]
+        if owner is None:
             rest.append(entry)
-    groups = tuple(_typed(path, rules[first[path]], leaves) for path, leaves in members.items())
+        else:
+            members.setdefault(owner, {})[name[len(owner.path) :].removeprefix(".")] = entry
+    groups = tuple(_typed(owner.path, rules[owner.number], leaves) for owner, leaves in members.items())
     return Grouping(groups, tuple(rest))
+
+
+class _Owner(NamedTuple):
+    """A module path and the number of the `types` entry that matches it."""
+
+    number: int
+    path: str
+
+
+def _owners(names: Collection[str], rules: Sequence[TypeRule]) -> dict[str, _Owner | None]:
+    """Return the owner of every name and of every module path above one, each path looked at once."""
+    of_parameters = [(number, rule) for number, rule in enumerate(rules) if rule.layer.kind == "Param"]
+    of_modules = [(number, rule) for number, rule in enumerate(rules) if rule.layer.kind != "Param"]
+    owners: dict[str, _Owner | None] = {}
+    for name in names:
+        new = list(takewhile(lambda path: path not in owners, _outwards(name)))
+        owner = owners[new[-1].rpartition(".")[0]] if new and new[-1] else None
+        for path in reversed(new):
+            number = _first_match(path, of_parameters if path in names else of_modules)
+            if number is not None and (owner is None or number < owner.number):
+                owner = _Owner(number, path)
+            owners[path] = owner
+    return owners
+
+
+def _first_match(path: str, rules: Iterable[tuple[int, TypeRule]]) -> int | None:
+    return next((number for number, rule in rules if rule.pattern.search(path) is not None), None)
 
 
 def _typed(path: str, rule: TypeRule, members: Mapping[str, Entry]) -> ModuleGroup:
     return ModuleGroup(path, LAYERS[rule.layer.kind], rule.args, rule.rule, members)
-
-
-def _first_match(path: str, rules: Sequence[TypeRule], *, bare: bool) -> int | None:
-    """Return the number of the first rule that matches; `bare` says that the path is a parameter, not a module."""
-    numbers = (
-        number
-        for number, rule in enumerate(rules)
-        if bare == (rule.layer.kind == "Param") and rule.pattern.search(path) is not None
-    )
-    return next(numbers, None)
 
 
 def group_by_classes(entries: Sequence[Entry], modules: Mapping[str, Module]) -> Grouping:

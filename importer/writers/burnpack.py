@@ -7,9 +7,8 @@ of its reader's limits; here all of them are checked before anything is written.
 
 from __future__ import annotations
 
-import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from importer.dtypes import DType, Kind
@@ -30,6 +29,7 @@ MAX_TENSORS = 100_000
 MAX_TENSOR_BYTES = 10 << 30
 MAX_FILE_BYTES = 100 << 30
 _DTYPE_KEY, _SHAPE_KEY, _OFFSETS_KEY, _PARAM_ID_KEY = map(encode, ("dtype", "shape", "data_offsets", "param_id"))
+_PAIR = b"\x82"
 _MAX_U64 = (1 << 64) - 1
 _MIN_I64 = -(1 << 63)
 
@@ -51,10 +51,11 @@ def burnpack_layout(
     cursor = 0
     for tensor in tensors:
         start = _aligned(cursor)
-        cursor = start + tensor.array.nbytes
+        nbytes = tensor.array.nbytes
+        cursor = start + nbytes
         offsets.append(start)
-        if tensor.array.nbytes > MAX_TENSOR_BYTES:
-            raise _too_large(f"tensor {shown(tensor.name)} with {tensor.array.nbytes} bytes", "10 GiB per tensor")
+        if nbytes > MAX_TENSOR_BYTES:
+            raise _too_large(f"tensor {shown(tensor.name)} with {nbytes} bytes", "10 GiB per tensor")
     header = _header(tensors, offsets, metadata, scalars)
     total = len(header) + cursor
     if total > MAX_FILE_BYTES:
@@ -67,7 +68,7 @@ def _header(
     tensors: Sequence[OutputTensor], offsets: Sequence[int], metadata: Mapping[str, str], scalars: Mapping[str, Scalar]
 ) -> bytes:
     """Return everything up to the first tensor byte."""
-    described = {tensor.name: _descriptor(tensor, start) for tensor, start in zip(tensors, offsets, strict=True)}
+    described = dict(_descriptors(tensors, offsets))
     top: dict[str, Encodable] = {"tensors": _sorted(described)}
     if metadata:
         top["metadata"] = _sorted({encodable(key): encodable(text) for key, text in metadata.items()})
@@ -80,26 +81,30 @@ def _header(
     return (_HEADER.pack(_MAGIC, _VERSION, len(data)) + data).ljust(start, b"\0")
 
 
-def _descriptor(tensor: OutputTensor, start: int) -> bytes:
-    """Return a tensor's entry, put together by hand: a file may have 100,000 of them, and only the numbers differ."""
-    array = tensor.array
-    parts = (
-        b"\xa3" if tensor.param_id is None else b"\xa4",
-        _DTYPE_KEY,
-        _dtype(tensor.name, array.dtype),
-        _SHAPE_KEY,
-        encode(array.shape),
-        _OFFSETS_KEY,
-        encode((start, start + array.nbytes)),
-    )
-    if tensor.param_id is None:
-        return b"".join(parts)
-    if not 0 <= tensor.param_id <= _MAX_U64:
+def _descriptors(tensors: Sequence[OutputTensor], offsets: Sequence[int]) -> Iterator[tuple[str, bytes]]:
+    """Yield each tensor's entry, put together by hand: a file may have 100,000 of them, and only the numbers differ."""
+    known: dict[tuple[str, tuple[int, ...]], bytes] = {}
+    for tensor, start in zip(tensors, offsets, strict=True):
+        array = tensor.array
+        kind = (array.dtype.name, array.shape)
+        if kind not in known:
+            known[kind] = b"".join(
+                (_DTYPE_KEY, _dtype(tensor.name, array.dtype), _SHAPE_KEY, encode(array.shape), _OFFSETS_KEY, _PAIR)
+            )
+        places = known[kind] + encode(start) + encode(start + array.nbytes)
+        if tensor.param_id is None:
+            yield tensor.name, b"\xa3" + places
+        else:
+            yield tensor.name, b"\xa4" + places + _PARAM_ID_KEY + _param_id(tensor.name, tensor.param_id)
+
+
+def _param_id(name: str, number: int) -> bytes:
+    if not 0 <= number <= _MAX_U64:
         raise UnrepresentableError(
-            f"parameter id {tensor.param_id} of {shown(tensor.name)} is no unsigned 64-bit number",
+            f"parameter id {number} of {shown(name)} is no unsigned 64-bit number",
             how="Leave parameter ids out with --param-ids none.",
         )
-    return b"".join((*parts, _PARAM_ID_KEY, encode(tensor.param_id)))
+    return encode(number)
 
 
 def _dtype(name: str, dtype: DType) -> bytes:
@@ -129,7 +134,7 @@ def _sorted(entries: Mapping[str, _Value]) -> dict[str, _Value]:
 
 
 def _aligned(position: int) -> int:
-    return math.ceil(position / _ALIGNMENT) * _ALIGNMENT
+    return -(-position // _ALIGNMENT) * _ALIGNMENT
 
 
 def _too_large(what: str, bound: str) -> UnrepresentableError:

@@ -15,7 +15,10 @@ __all__ = ["Encodable", "encode"]
 Encodable = bool | int | float | str | bytes | Sequence["Encodable"] | Mapping[str, "Encodable"]
 """Values with a form here. Bytes are no byte string, which burnpack has none of, but a value that is encoded already."""
 
-_HEADS = ((1 << 8, 24, ">B"), (1 << 16, 25, ">H"), (1 << 32, 26, ">I"), (1 << 64, 27, ">Q"))
+_HEADS = tuple(
+    (1 << 8 * size, code, struct.Struct(f">B{form}").pack)
+    for size, code, form in ((1, 24, "B"), (2, 25, "H"), (4, 26, "I"), (8, 27, "Q"))
+)
 _FLOATS = ((">e", b"\xf9"), (">f", b"\xfa"), (">d", b"\xfb"))
 _NAN = b"\xf9\x7e\x00"
 _IMMEDIATE = 24
@@ -28,7 +31,7 @@ def encode(value: Encodable) -> bytes:
     if isinstance(value, str):
         data = value.encode()
         return _head(3, len(data)) + data
-    if isinstance(value, bool):
+    if value is True or value is False:
         return b"\xf5" if value else b"\xf4"
     if isinstance(value, int):
         return _head(0, value) if value >= 0 else _head(1, -1 - value)
@@ -42,9 +45,9 @@ def encode(value: Encodable) -> bytes:
 def _head(major: int, number: int) -> bytes:
     if number < _IMMEDIATE:
         return bytes((major << 5 | number,))
-    for bound, code, form in _HEADS:
+    for bound, code, pack in _HEADS:
         if number < bound:
-            return bytes((major << 5 | code,)) + struct.pack(form, number)
+            return pack(major << 5 | code, number)
     raise OverflowError(f"{number} does not fit into 64 bits")
 
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from importer.arrays import Sink, Task, Workspace, tasks
+from importer.arrays import Sink, Task, Workspace, read_into, tasks
 from importer.writers.model import FileLayout, Placed
 
 __all__ = ["stream"]
@@ -41,8 +41,7 @@ class _Batch:
             if start > end:
                 buffer[end:start] = bytes(start - end)
             end = start + item.tensor.array.nbytes
-            for task in tasks(item.tensor.array):
-                task.fill(buffer[start:end], workspace)
+            read_into(item.tensor.array, buffer[start:end], workspace)
         sink.write(buffer, (first,), len(buffer))
         sink.pass_on(first, len(buffer))
 
