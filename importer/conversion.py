@@ -200,7 +200,7 @@ def plan_conversion(  # noqa: PLR0913 - the options of the command line, one for
         checkpoint = _entered(checkpoint, chosen.recipe)
     options = PlanOptions(
         recipe=chosen.recipe,
-        adapter=_adapter(adapter, chosen),
+        adapter=_adapter(adapter, chosen, checkpoint),
         skeleton=None if target is None else open_target(target, limits),
         dtype=None if dtype is None else _option(DTypeChoice, dtype, "dtype"),
         stable_ids=_option(_ParamIds, param_ids, "param_ids") is _ParamIds.STABLE,
@@ -247,7 +247,7 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:
         return _Chosen(None)
     if recipe != "auto":
         return _Chosen(load_recipe(recipe), "as asked for")
-    if checkpoint.container == Format.BURNPACK.value:
+    if checkpoint.container == Format.BURNPACK.value or _has_layout_of_burn(checkpoint):
         return _Chosen(None)
     names = tuple(weights_below(checkpoint))
     choice = choose_recipe(checkpoint.config, names)
@@ -256,6 +256,12 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:
     if checkpoint.modules:
         return _Chosen(_BY_CLASSES, "the file names the class of every module")
     raise _no_recipe(checkpoint, choice)
+
+
+def _has_layout_of_burn(checkpoint: Checkpoint) -> bool:
+    """Whether the modules of a source lie as Burn's do: it says so, or it is burnpack and says nothing else."""
+    default = "burn" if checkpoint.container == Format.BURNPACK.value else None
+    return checkpoint.metadata.get("importer.layout", default) == "burn"
 
 
 def _entered(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
@@ -275,10 +281,14 @@ def _no_recipe(checkpoint: Checkpoint, choice: Choice) -> DecisionNeededError:
     )
 
 
-def _adapter(adapter: str, chosen: _Chosen) -> AdapterChoice:
-    """Return the layout change; `auto` aims at Burn unless names and layouts are to stay as they are."""
+def _adapter(adapter: str, chosen: _Chosen, checkpoint: Checkpoint) -> AdapterChoice:
+    """Return the layout change; `auto` aims at Burn unless layouts are to stay, or are Burn's already.
+
+    To transpose a file of ours a second time would be seen nowhere but in square matrices that are wrong.
+    """
     if adapter == "auto":
-        return AdapterChoice.NONE if chosen.recipe is None else AdapterChoice.BURN
+        stays = chosen.recipe is None or _has_layout_of_burn(checkpoint)
+        return AdapterChoice.NONE if stays else AdapterChoice.BURN
     return _option(AdapterChoice, adapter, "adapter")
 
 

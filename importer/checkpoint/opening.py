@@ -108,8 +108,8 @@ def _open(path: str | os.PathLike[str], root: str | None, packing: Packing) -> C
         config=opened.config,
         config_path=opened.config_path,
         metadata={} if isinstance(container, PickleContainer) else container.metadata,
-        scalars=container.scalars if isinstance(container, TableContainer) else {},
-        param_ids=container.param_ids if isinstance(container, TableContainer) else {},
+        scalars={} if isinstance(container, PickleContainer) else container.scalars,
+        param_ids={} if isinstance(container, PickleContainer) else container.param_ids,
         unlisted=tuple(contents.unlisted),
         notes=(*container.notes, *opened.notes, *findings.notes),
     )

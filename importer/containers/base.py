@@ -11,7 +11,7 @@ names mean (`importer.checkpoint`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from importer.arrays import Array
@@ -167,7 +167,7 @@ class SetContainer:
         kind: sharded or slices.
         paths: the index if there is one, then the shards.
         shards: in the order of their names.
-        metadata: `metadata` of the index, texts only.
+        metadata: what all shards have in common, and `metadata` of the index, texts only.
         notes: remarks for the report.
     """
 
@@ -176,6 +176,19 @@ class SetContainer:
     shards: tuple[Shard, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def scalars(self) -> Mapping[str, bool | int | float]:
+        """Return the scalars of all shards."""
+        return {name: value for table in self._tables() for name, value in table.scalars.items()}
+
+    @property
+    def param_ids(self) -> Mapping[str, int]:
+        """Return the parameter ids of all shards."""
+        return {name: number for table in self._tables() for name, number in table.param_ids.items()}
+
+    def _tables(self) -> Iterator[TableContainer]:
+        return (shard.container for shard in self.shards if isinstance(shard.container, TableContainer))
 
 
 Container = PickleContainer | TableContainer | SetContainer

@@ -58,7 +58,7 @@ def open_sharded(path: Path, document: Mapping[str, object], opener: Opener) -> 
         kind="sharded",
         paths=(str(path), *(shard.path for shard in shards)),
         shards=shards,
-        metadata=_texts(document.get("metadata")),
+        metadata={**_common_metadata(shards), **_texts(document.get("metadata"))},
     )
 
 
@@ -75,6 +75,12 @@ def open_slices(paths: Sequence[Path], opener: Opener) -> SetContainer:
         shards=shards,
         notes=(f"{len(paths)} tensor-parallel slices; a recipe has to concatenate them",),
     )
+
+
+def _common_metadata(shards: Sequence[Shard]) -> dict[str, str]:
+    """Return what all shards say of themselves, such as the layout their modules are in."""
+    first, *others = ({} if isinstance(one.container, PickleContainer) else one.container.metadata for one in shards)
+    return {key: text for key, text in first.items() if all(other.get(key) == text for other in others)}
 
 
 def _weight_map(document: Mapping[str, object], where: Location) -> dict[str, str]:

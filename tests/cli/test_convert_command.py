@@ -184,6 +184,28 @@ def test_on_the_way_back_nothing_outside_the_template_gets_lost(
     assert len(back) == len(there)
 
 
+@pytest.mark.parametrize("name", ["burn.bpk", "burn.safetensors"])
+@pytest.mark.parametrize("shard_size", [None, 10_000], ids=["one file", "shards"])
+def test_what_lies_in_burns_layout_is_never_transposed_again_unasked(
+    name: str, shard_size: int | None, tmp_path: Path
+) -> None:
+    burn = tmp_path / name
+    importer.convert(LLAMA, burn, param_ids="stable", shard_size=shard_size)
+    source = burn if shard_size is None else tmp_path / f"{name}.index.json"
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(
+        "recipe: 1\nname: r\nkeep: '^output'\nrename: [['^output\\.', 'head.']]\ntypes: [['^head$', Linear]]\n"
+    )
+    importer.convert(source, tmp_path / "same.bpk")
+    importer.convert(source, tmp_path / "renamed.bpk", recipe=str(recipe))
+    there, same = importer.open(source), importer.open(tmp_path / "same.bpk")
+    assert [same[name].shape for name in there] == [there[name].shape for name in there]
+    assert same.param_ids == there.param_ids
+    assert importer.open(tmp_path / "renamed.bpk")["head.weight"].shape == there["output.weight"].shape
+    importer.convert(source, tmp_path / "asked.bpk", recipe=str(recipe), adapter="burn")
+    assert importer.open(tmp_path / "asked.bpk")["head.weight"].shape == there["output.weight"].shape[::-1]
+
+
 def test_an_unknown_model_stops_with_the_ways_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = FIXTURES / "vintage/torch-2.13.0/state_dict.pt"
     assert main(["convert", str(source), str(tmp_path / "out.bpk")]) == 2
