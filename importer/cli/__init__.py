@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from importer.cli.arguments import Arguments, parse
+from importer.cli.process import Terminated, one_command
 from importer.errors import ImporterError, LimitError, WriteError, printable
 
 __all__ = ["main"]
@@ -20,6 +21,7 @@ __all__ = ["main"]
 _INTERNAL = 70
 _INTERRUPTED = 130
 _BROKEN_PIPE = 141
+_TERMINATED = 143
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
 
@@ -31,13 +33,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _prepare_streams()
     options = parse(arguments)
     try:
-        code = options.run(options)
-        sys.stdout.flush()
+        with one_command():
+            code = options.run(options)
+            sys.stdout.flush()
     except ImporterError as error:
         return _tell(error)
-    except KeyboardInterrupt:
-        print("importer: interrupted; nothing was left at the target", file=sys.stderr)
-        return _INTERRUPTED
+    except KeyboardInterrupt as interrupt:
+        told = isinstance(interrupt, Terminated)
+        print(f"importer: {'terminated' if told else 'interrupted'}; nothing was left at the target", file=sys.stderr)
+        return _TERMINATED if told else _INTERRUPTED
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not worth a message.
         _abandon_stdout()

@@ -138,6 +138,8 @@ class _Pool:
             thread.start()
         try:
             self._work()
+            for thread in threads:
+                thread.join()
         finally:
             # Also when the user interrupts: no thread may still be writing when the file is thrown away.
             self._stopped = True
