@@ -96,6 +96,7 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
     """
     started = time.monotonic()
     form = _format_of(output)
+    _check_counts(shard_size=shard_size, workers=workers)
     planned = plan_conversion(
         source,
         recipe=recipe,
@@ -289,7 +290,13 @@ def _adapter(adapter: str, chosen: _Chosen, checkpoint: Checkpoint) -> AdapterCh
     if adapter == "auto":
         stays = chosen.recipe is None or _has_layout_of_burn(checkpoint)
         return AdapterChoice.NONE if stays else AdapterChoice.BURN
-    return _option(AdapterChoice, adapter, "adapter")
+    return _option(AdapterChoice, adapter, "adapter", "auto")
+
+
+def _check_counts(**counts: int | None) -> None:
+    for name, count in counts.items():
+        if count is not None and count < 1:
+            raise UsageError(f"{name} is {count}", how="Give a positive number, or None.")
 
 
 def _format_of(output: PathLike) -> Format:
@@ -320,12 +327,12 @@ def open_target(target: PathLike, limits: Limits = DEFAULT_LIMITS) -> Checkpoint
     return skeleton
 
 
-def _option(kind: type[_Option], value: str, name: str) -> _Option:
-    """Return the member of `kind` that `value` names."""
+def _option(kind: type[_Option], value: str, name: str, *more: str) -> _Option:
+    """Return the member of `kind` that `value` names; `more` are other values the caller knows."""
     try:
         return kind(value)
     except ValueError as error:
-        known = ", ".join(str(member.value) for member in kind)
+        known = ", ".join([*more, *(str(member.value) for member in kind)])
         raise UsageError(f"{name} is {shown(value)}", how=f"Choose one of {known}.") from error
 
 

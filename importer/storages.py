@@ -114,6 +114,12 @@ class SourceFile:
             raise self._truncated(offset, len(buffer))
 
     def _truncated(self, offset: int, length: int) -> TruncatedError:
+        if min(offset, length) >= 0 and offset + length <= self.size:
+            return TruncatedError(
+                f"the file had {self.size} bytes when it was opened and has become shorter",
+                where=Location(path=self.path, offset=offset),
+                how="Wait until nothing writes to it any more.",
+            )
         return TruncatedError(
             f"the file has {self.size} bytes but {length} bytes at {offset} are needed",
             where=Location(path=self.path, offset=offset),

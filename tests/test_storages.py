@@ -60,7 +60,7 @@ def test_a_read_outside_of_a_file_is_truncated(file: SourceFile, offset: int, le
 
 def test_a_file_that_shrank_since_it_was_opened_is_truncated(file: SourceFile) -> None:
     os.truncate(file.path, 10)
-    with pytest.raises(TruncatedError):
+    with pytest.raises(TruncatedError, match="has become shorter"):
         file.read(0, 20)
 
 

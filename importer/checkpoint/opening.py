@@ -239,7 +239,9 @@ def _checked_root(root: str | None, contents: _Contents, path: str) -> str:
     findings = contents.findings
     if not root or any(name.startswith(f"{root}.") for names in (findings.tensors, findings.arrays) for name in names):
         return root
-    candidates = ", ".join(shown(candidate or ".") for candidate in contents.roots) or "none but the top"
+    candidates = (
+        ", ".join(shown(candidate) if candidate else "the top" for candidate in contents.roots) or "none but the top"
+    )
     raise UsageError(
         f"no tensor lies below {shown(root)}",
         where=Location(path=path),

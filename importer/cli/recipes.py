@@ -40,5 +40,5 @@ def _check(arguments: Arguments) -> int:
     faults = check_recipe(arguments.name)
     for fault in faults:
         print(printable(str(fault)))
-    print(f"{printable(arguments.name)}: {'no faults' if not faults else f'{len(faults)} faults'}")
+    print(f"{printable(arguments.name)}: {len(faults) or 'no'} fault{'' if len(faults) == 1 else 's'}")
     return _USAGE if faults else 0

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from math import prod
 
 from importer.checkpoint import Checkpoint, Tensor
+from importer.errors import UsageError
 from importer.plan.adapting import AdapterChoice, adapt
 from importer.plan.casting import DTypeChoice, cast_steps
 from importer.plan.expected import Expected, check, expected_of_skeleton, expected_of_template
@@ -61,6 +62,7 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
     Raises:
         DecisionNeededError: a type is needed and not known; carries the `types:` lines to add.
         RecipeError: the recipe does not fit the config.
+        UsageError: `only` leaves nothing.
     """
     weights = weights_below(checkpoint)
     remapped = _remap(checkpoint, weights, options.recipe)
@@ -70,6 +72,8 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
     steps, collisions = _without_collisions(steps)
     errors += collisions
     steps, filtered = _filtered(steps, options.only)
+    if filtered and not steps:
+        raise UsageError("no output name matches the pattern of `only`", how="A dry run without it lists the names.")
     unused = list(adapted.unused)
     expected = _expected(remapped, options)
     missing: tuple[Missing, ...] = ()

@@ -55,13 +55,15 @@ class Faults:
         return tuple(sorted(self.found, key=_place))
 
 
-def combined(path: str, faults: tuple[RecipeError, ...]) -> RecipeError:
-    """Return the one fault itself, or an error that carries several."""
+def combined(
+    path: str, faults: tuple[RecipeError, ...], how: str = "Mend them and run `importer recipes check` on the file."
+) -> RecipeError:
+    """Return the one fault itself, or an error that carries several and says `how` to mend them."""
     if len(faults) == 1:
         return faults[0]
     return RecipeError(
         f"{len(faults)} faults in {path}",
-        how="Mend them and run `importer recipes check` on the file.",
+        how=how,
         where=faults[0].where,
         faults=faults,
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from importer.errors import MissingFileError, RecipeError, shown
+from importer.errors import RecipeError, shown
 from importer.limits import DEFAULT_LIMITS
 from importer.recipes.faults import combined, did_you_mean
 from importer.recipes.model import Recipe
@@ -80,8 +80,7 @@ def load_recipe(name_or_path: str | os.PathLike[str]) -> Recipe:
     What ends in .yaml or .yml, or holds a path separator, is a file; anything else a name.
 
     Raises:
-        RecipeError: no such recipe, or faults in it or in one it extends, all at once.
-        MissingFileError: the file does not exist.
+        RecipeError: no such recipe or file, or faults in it or in one it extends, all at once.
     """
     text = os.fspath(name_or_path)
     if _is_path(text):
@@ -105,7 +104,7 @@ def check_recipe(path: str | os.PathLike[str]) -> tuple[RecipeError, ...]:
     """Return every fault of a recipe file and of those it extends; none if it is sound.
 
     Raises:
-        MissingFileError: the file does not exist.
+        RecipeError: the file does not exist.
     """
     text = os.fspath(path)
     return _resolved(read_recipe(read_text(Path(text)), text), ())[1]
@@ -127,7 +126,7 @@ def _resolved(own: OwnRecipe, chain: Sequence[str]) -> tuple[Recipe, tuple[Recip
     try:
         parent_path = _parent_path(own, chain)
         text = read_text(parent_path)
-    except (RecipeError, MissingFileError) as error:
+    except RecipeError as error:
         own.faults.found.append(RecipeError(error.what, how=error.how, where=own.extends_at))
         return own.recipe, own.faults.sorted()
     parent, faults = _resolved(read_recipe(text, str(parent_path)), (*chain, _identity(own.recipe.path)))
@@ -159,17 +158,16 @@ def read_text(path: Path) -> str:
     """Return a recipe file's text, or so much of it that the reader sees it is too long.
 
     Raises:
-        RecipeError: it is no UTF-8 text.
-        MissingFileError: it cannot be read.
+        RecipeError: it does not exist, cannot be read, or is no UTF-8 text.
     """
     try:
         # A recipe can name its parent, and neither a pipe nor a device ever ends.
         if not path.is_file():
-            raise MissingFileError(f"there is no recipe file {shown(path)}", how="Check the path.")
+            raise RecipeError(f"there is no recipe file {shown(path)}", how="Check the path.")
         with path.open(encoding="utf-8-sig") as file:
             return file.read(DEFAULT_LIMITS.max_recipe_bytes + 1)
     except UnicodeDecodeError as error:
         raise RecipeError(f"{shown(path)} is no UTF-8 text", how="Save it as UTF-8.") from error
     except OSError as error:
         reason = error.strerror or "unreadable"
-        raise MissingFileError(f"cannot read the recipe {shown(path)} ({reason})", how="Check the path.") from error
+        raise RecipeError(f"cannot read the recipe {shown(path)} ({reason})", how="Check the path.") from error

@@ -109,10 +109,9 @@ def _param_id(name: str, number: int) -> bytes:
 
 def _dtype(name: str, dtype: DType) -> bytes:
     if dtype.burnpack is None:
-        cast = ", or cast it with --dtype" if dtype.is_float else ""
+        way = "cast it with --dtype" if dtype.is_float else "write .safetensors"
         raise UnrepresentableError(
-            f"burnpack has no type for {shown(name)}, which is {dtype}",
-            how=f"Drop the tensor in the recipe{cast}.",
+            f"burnpack has no type for {shown(name)}, which is {dtype}", how=f"Drop the tensor in the recipe, or {way}."
         )
     return encode({"Bool": "Native"} if dtype.kind is Kind.BOOL else dtype.burnpack)
 

@@ -10,6 +10,7 @@ import pytest
 
 import importer
 from importer.cli import main
+from importer.errors import UsageError
 from tests.builders.tables import safetensors, safetensors_entry
 from tests.shared import FAMILIES, FIXTURES
 
@@ -204,6 +205,30 @@ def test_what_lies_in_burns_layout_is_never_transposed_again_unasked(
     assert importer.open(tmp_path / "renamed.bpk")["head.weight"].shape == there["output.weight"].shape
     importer.convert(source, tmp_path / "asked.bpk", recipe=str(recipe), adapter="burn")
     assert importer.open(tmp_path / "asked.bpk")["head.weight"].shape == there["output.weight"].shape[::-1]
+
+
+def test_an_only_that_matches_nothing_is_a_usage_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["convert", LLAMA, str(tmp_path / "out.bpk"), "--only", "^nothing$"]) == 2
+    assert "no output name matches" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_recipe_for_another_model_is_told_apart_from_a_wrong_recipe(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["convert", LLAMA, str(tmp_path / "out.bpk"), "--recipe", "resnet"]) == 2
+    assert "check that resnet is the recipe for it" in capsys.readouterr().err
+
+
+def test_a_recipe_file_that_does_not_exist_is_the_users_fault_and_not_the_sources(tmp_path: Path) -> None:
+    assert main(["convert", LLAMA, str(tmp_path / "out.bpk"), "--recipe", str(tmp_path / "none.yaml")]) == 2
+
+
+def test_counts_are_positive(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="shard_size is 0"):
+        importer.convert(LLAMA, tmp_path / "out.bpk", shard_size=0)
+    with pytest.raises(UsageError, match="workers is -1"):
+        importer.convert(LLAMA, tmp_path / "out.bpk", workers=-1)
 
 
 def test_an_unknown_model_stops_with_the_ways_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from importer.errors import LimitError, MissingFileError, RecipeError
+from importer.errors import LimitError, RecipeError
 from importer.recipes import builtin_folder, check_recipe, find_builtin, list_builtin, load_recipe, parse_recipe
 from importer.recipes.library import builtin_files
 
@@ -55,7 +55,7 @@ def test_a_file_is_loaded_by_path(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_told_as_such(tmp_path: Path) -> None:
-    with pytest.raises(MissingFileError, match=r"none\.yaml"):
+    with pytest.raises(RecipeError, match=r"none\.yaml"):
         load_recipe(tmp_path / "none.yaml")
 
 
@@ -107,7 +107,7 @@ def test_what_is_no_regular_file_is_not_opened(tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.yaml"
     os.mkfifo(pipe)
     for path in (pipe, tmp_path):
-        with pytest.raises(MissingFileError):
+        with pytest.raises(RecipeError):
             load_recipe(f"{path}/" if path is tmp_path else path)
 
 

@@ -37,7 +37,10 @@ def settle_template(recipe: Recipe, scope: ConfigScope) -> Template | None:
     builder = _Builder(recipe)
     builder.add(recipe.target, "", scope)
     if builder.faults:
-        raise combined(recipe.file, tuple(builder.faults.values()))
+        how = (
+            f"They show with this checkpoint only: check that {recipe.name} is the recipe for it (`importer recipes`)."
+        )
+        raise combined(recipe.file, tuple(builder.faults.values()), how)
     return Template(builder.layers)
 
 
