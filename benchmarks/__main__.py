@@ -1,7 +1,7 @@
 """`python -m benchmarks`: build the inputs, run this project, torch and `cp` in turn, print a table.
 
     python -m benchmarks --size 100MB
-    python -m benchmarks --size 1GB --torch-python /path/to/python --markdown benchmarks/RESULTS.md
+    python -m benchmarks --size 1GB --growth 8GB --torch-python /path/to/python --markdown benchmarks/RESULTS.md
 
 Every round runs all contestants of a case one after the other, so that whatever else the machine does meets all of them;
 the table shows medians. The page cache is warm: inputs have just been written or read. Outputs are synced to the disk.
@@ -10,7 +10,6 @@ the table shows medians. The page cache is warm: inputs have just been written o
 from __future__ import annotations
 
 import argparse
-import multiprocessing
 import os
 import platform
 import shlex
@@ -23,7 +22,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.cases import CASES, LINEAR_RECIPE, Case, Scale
-from benchmarks.measuring import ROOT, Usage, median, run
+from benchmarks.growth import growth_rows
+from benchmarks.measuring import ROOT, Usage, median
+from benchmarks.running import built, fresh, importer_command
 
 _UNITS = {"KB": 1 << 10, "MB": 1 << 20, "GB": 1 << 30}
 _HEADINGS = (
@@ -63,11 +64,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     scale = Scale(_bytes(options.size), options.tensors)
     lines = []
     with tempfile.TemporaryDirectory(prefix="importer-bench-", dir=options.folder) as folder:
+        (Path(folder) / "linear.yaml").write_text(LINEAR_RECIPE, encoding="utf-8")
         for case in CASES:
             if options.case in case.title:
                 lines.append(_measure(case, scale, Path(folder), options))
                 print(" | ".join(lines[-1].cells()), flush=True)
-    table = "\n".join(_table(lines))
+        rows = list(growth_rows(Path(folder), options.repeat, _bytes(options.growth))) if options.growth else []
+    table = "\n".join(_table([_HEADINGS, *(tuple(line.cells()) for line in lines)]))
+    if rows:
+        table += "\n\n" + "\n".join(_table(rows))
     print(f"\n{table}")
     if options.markdown:
         command = shlex.join(["python", "-m", "benchmarks", *(sys.argv[1:] if arguments is None else arguments)])
@@ -89,6 +94,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--folder", help="where inputs and outputs go, on the disk to measure (default: the temporary folder)"
     )
+    parser.add_argument(
+        "--growth", help="also show how time and memory grow, from 100MB to this size and from 1,000 tensors to 100,000"
+    )
     parser.add_argument("--markdown", help="also write the table, with machine, date and command, to this file")
     return parser
 
@@ -97,21 +105,20 @@ def _measure(case: Case, scale: Scale, folder: Path, options: argparse.Namespace
     """Build a case's input and run every contestant `repeat` times, in turn."""
     place = folder / "case"
     place.mkdir()
-    source = _built(case, place, scale)
-    (folder / "linear.yaml").write_text(LINEAR_RECIPE, encoding="utf-8")
+    source = built(case, place, scale)
     output, other = folder / f"out{case.extension}", folder / "other"
-    ours = _importer(case, source, output)
+    ours = importer_command(case, source, output)
     theirs: list[str | Path] = [options.torch_python, ROOT / "benchmarks" / "torch_side.py", case.rival, source, other]
     copy: list[str | Path] = ["sh", "-c", 'cp "$0" "$1" && sync "$1"', output, other]
     results: dict[str, list[Usage]] = {"ours": [], "copy": [], "theirs": []}
     nbytes = 0
     for _ in range(options.repeat):
-        results["ours"].append(_fresh(ours, folder, output))
+        results["ours"].append(fresh(ours, folder, output))
         if case.options is not None:
             nbytes = output.stat().st_size
-            results["copy"].append(_fresh(copy, folder, other))
+            results["copy"].append(fresh(copy, folder, other))
         if options.torch_python:
-            results["theirs"].append(_fresh(theirs, folder, other))
+            results["theirs"].append(fresh(theirs, folder, other))
     for path in (output, other):
         path.unlink(missing_ok=True)
     shutil.rmtree(place)
@@ -120,33 +127,7 @@ def _measure(case: Case, scale: Scale, folder: Path, options: argparse.Namespace
     return Line(case, nbytes, ours_median, copy_median, theirs_median)
 
 
-def _built(case: Case, place: Path, scale: Scale) -> Path:
-    """Build an input in a process of its own: what this one holds counts as peak of all that it starts."""
-    context = multiprocessing.get_context("fork")
-    here, there = context.Pipe(duplex=False)
-    process = context.Process(target=lambda: there.send(case.build(place, scale)))
-    process.start()
-    there.close()
-    source: Path = here.recv()
-    process.join()
-    return source
-
-
-def _importer(case: Case, source: Path, output: Path) -> list[str | Path]:
-    if case.options is None:
-        return [sys.executable, "-m", "importer", "inspect", source]
-    return [sys.executable, "-m", "importer", "convert", source, output, "--format", "json", *case.options]
-
-
-def _fresh(command: Sequence[str | Path], folder: Path, output: Path) -> Usage:
-    """Run a command whose output does not exist yet, on a disk that has nothing else to do."""
-    output.unlink(missing_ok=True)
-    os.sync()
-    return run(command, cwd=folder)
-
-
-def _table(lines: Sequence[Line]) -> Iterator[str]:
-    rows = [_HEADINGS, *(tuple(line.cells()) for line in lines)]
+def _table(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for number, row in enumerate(rows):
         yield "| " + " | ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) + " |"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks import inputs
 
-__all__ = ["CASES", "LINEAR_RECIPE", "Case", "Scale"]
+__all__ = ["CASES", "GROWING", "LINEAR_RECIPE", "Case", "Scale"]
 
 LINEAR_RECIPE = r"""recipe: 1
 name: every-matrix-a-linear
@@ -61,6 +61,10 @@ def _floats(folder: Path, scale: Scale) -> Path:
     return inputs.matrices(folder, scale.nbytes, "FloatStorage")
 
 
+def _single(folder: Path, scale: Scale) -> Path:
+    return inputs.single(folder, scale.nbytes)
+
+
 def _tiny(folder: Path, scale: Scale) -> Path:
     return inputs.tiny(folder, scale.tensors)
 
@@ -88,6 +92,17 @@ CASES = (
     Case("weights out of an optimizer's file", _optimizer, (*_TRANSPOSED, "--root", "model"), "weights"),
     Case("small file", lambda folder, _: inputs.tiny(folder, 10), _AS_IS, "copy"),
     Case("inspect large", _halves, None, "inspect"),
+    Case("inspect llama", _llama, None, "inspect"),
+    Case("inspect sharded folder", _shards, None, "inspect"),
+    Case("inspect optimizer's file", _optimizer, None, "inspect"),
     Case("inspect tiny tensors", _tiny, None, "inspect"),
     Case("inspect small file", lambda folder, _: inputs.tiny(folder, 10), None, "inspect"),
 )
+
+GROWING = (
+    Case("bf16 copy", _halves, _AS_IS, "copy"),
+    Case("bf16 transposed", _halves, _TRANSPOSED, "transpose"),
+    Case("one tensor transposed", _single, _TRANSPOSED, "transpose"),
+    Case("tiny tensors", _tiny, _AS_IS, "copy"),
+)
+"""What must grow no faster than its input: the first three in bytes, the last in tensors."""

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from tests.builders.states import Stored, View, pickled, state_dict, table
 
-__all__ = ["llama", "matrices", "optimizer", "shards", "tiny"]
+__all__ = ["llama", "matrices", "optimizer", "shards", "single", "tiny"]
 
 _ITEMSIZES = {"BFloat16Storage": 2, "FloatStorage": 4}
 _ALIGNMENT = 64
@@ -43,6 +43,11 @@ class Blob(Stored):
 def matrices(folder: Path, nbytes: int, storage_class: str) -> Path:
     """Write a state dict of square matrices, and return its path."""
     return _save(folder / "model.pt", _matrix_shapes(nbytes, storage_class, "layers"), storage_class)
+
+
+def single(folder: Path, nbytes: int) -> Path:
+    """Write a state dict of one matrix, 4096 columns wide (as an embedding of that width), and return its path."""
+    return _save(folder / "model.pt", {"layers.0.weight": (max(1, nbytes // 2 // 4096), 4096)}, "BFloat16Storage")
 
 
 def tiny(folder: Path, count: int) -> Path:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import growth
 from benchmarks.__main__ import main
 from benchmarks.cases import CASES
 
@@ -18,6 +19,17 @@ def test_every_case_runs_and_has_its_line(tmp_path: Path, capsys: pytest.Capture
     assert table.splitlines()[-len(CASES) :] == capsys.readouterr().out.splitlines()[-len(CASES) :]
     assert [line.split("|")[1].strip() for line in table.splitlines()[-len(CASES) :]] == [case.title for case in CASES]
     assert list(tmp_path.iterdir()) == [markdown]
+
+
+def test_growth_has_a_row_for_every_number_of_tensors(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(growth, "_SIZES", (1 << 16,))
+    monkeypatch.setattr(growth, "_COUNTS", (10, 100))
+    options = ["--case", "no such case", "--repeat", "1", "--growth", "64KB", "--folder", str(tmp_path)]
+    assert main(options) == 0
+    inputs = [line.split("|")[2].strip() for line in capsys.readouterr().out.splitlines()[-5:]]
+    assert inputs == ["0 MB", "0 MB", "0 MB", "10 tensors", "100 tensors"]
 
 
 def test_a_command_that_fails_is_reported_with_what_it_printed(tmp_path: Path) -> None:
