@@ -16,7 +16,14 @@ _LIKE_RMS = re.compile(r"rms", re.IGNORECASE)
 _LIKE_TRANSPOSED = re.compile(r"transpose|deconv|up(sampl|conv)", re.IGNORECASE)
 _GATES = {4: "Lstm", 3: "Gru", 1: "Rnn"}
 _PARAMETRIZED = ".parametrizations."
-_WHOLE = ("weight", "weight_v", "weight_orig", "parametrizations.weight.original1", "parametrizations.weight.original")
+_WHOLE = (
+    "weight",
+    "gamma",
+    "weight_v",
+    "weight_orig",
+    "parametrizations.weight.original1",
+    "parametrizations.weight.original",
+)
 """What has the shape of a layer's weight: itself, or the factor of a normed one that does."""
 
 Leaves = Mapping[str, tuple[int, ...]]
@@ -62,11 +69,12 @@ def _guess(path: str, leaves: Leaves) -> tuple[str, str]:
     if certain:
         return certain, ""
     weight = next((leaves[leaf] for leaf in _WHOLE if leaf in leaves), ())
+    has_bias = not leaves.keys().isdisjoint({"bias", "beta"})
     match len(weight):
         case 1:
-            return _vector(path, weight, has_bias="bias" in leaves)
+            return _vector(path, weight, has_bias=has_bias)
         case 2:
-            return _matrix(path, weight, has_bias="bias" in leaves)
+            return _matrix(path, weight, has_bias=has_bias)
         case 3 | 4 | 5 as rank:
             transposed = "Transpose" if _LIKE_TRANSPOSED.search(path) else ""
             return f"Conv{transposed}{rank - 2}d", ""
@@ -82,6 +90,8 @@ def _by_leaves(leaves: Leaves) -> str:
         return "Mha"
     if "q_proj_weight" in leaves:
         return "CrossAttention"
+    if "alpha" in leaves:
+        return "PRelu"
     match leaves.get("weight_hh_l0"):
         case (rows, hidden) if hidden and rows % hidden == 0 and rows // hidden in _GATES:
             return ("Bi" if "weight_hh_l0_reverse" in leaves else "") + _GATES[rows // hidden]

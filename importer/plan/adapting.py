@@ -56,7 +56,7 @@ def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> 
         # to torch it only tells types, and what lies outside it must not get lost.
         outcome.unused += [_unused(entry) for entry in grouping.rest]
     else:
-        _require_decided(checkpoint, grouping.undecided)
+        _require_decided(checkpoint, grouping.undecided(to_torch=choice is AdapterChoice.TORCH))
         outcome.steps += [Step(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in grouping.rest]
     for group in grouping.groups:
         params = {leaf: entry.array for leaf, entry in group.entries.items()}

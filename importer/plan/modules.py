@@ -21,6 +21,7 @@ __all__ = ["Grouping", "ModuleGroup", "group_by_classes", "group_by_template", "
 _MATRIX = 2
 _STACKED_LEAVES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias", "running_")
 _PROJECTIONS = frozenset({"q_proj_weight", "k_proj_weight", "v_proj_weight"})
+_LEAVES_OF_BURN = frozenset({"gamma", "beta", "alpha"})
 _FACTORS = {"weight_g": "weight_v", "weight_v": "weight_g", "weight_orig": "weight_u"}
 """Leaves that are factors of a normed weight if the other leaf lies beside them."""
 
@@ -51,16 +52,19 @@ class Grouping:
     groups: tuple[ModuleGroup, ...]
     rest: tuple[Entry, ...]
 
-    @property
-    def undecided(self) -> tuple[Entry, ...]:
+    def undecided(self, *, to_torch: bool = False) -> tuple[Entry, ...]:
         """Those of the rest that some layer kinds would transpose, rename or split, and others would not.
 
         Matrices called `weight` (Linear or Embedding), vectors called `weight` with their `bias` (a norm or PReLU),
         the stacked or buffered leaves of recurrent layers, attention and batch norms, and the factors of normed weights.
-        Kernels of rank 3 and more, and bare parameters, lie in Burn as they do in torch.
+        Kernels of rank 3 and more, and bare parameters, lie in Burn as they do in torch. On the way back, `to_torch`, what
+        Burn calls gamma, beta and alpha gets another name.
         """
         ranks = {entry.name: len(entry.array.shape) for entry in self.rest}
-        return tuple(entry for entry in self.rest if _needs_type(entry.name, ranks))
+        renamed = _LEAVES_OF_BURN if to_torch else frozenset[str]()
+        return tuple(
+            entry for entry in self.rest if _needs_type(entry.name, ranks) or entry.name.rpartition(".")[2] in renamed
+        )
 
 
 def _needs_type(name: str, ranks: Mapping[str, int]) -> bool:

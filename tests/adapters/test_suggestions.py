@@ -21,6 +21,7 @@ from importer.adapters import suggest_types
         ({"weight_ih_l0": (6, 3), "weight_hh_l0": (6, 2), "weight_hh_l0_reverse": (6, 2)}, "BiGru"),
         ({"weight_ih_l0": (2, 3), "weight_hh_l0": (2, 2)}, "Rnn"),
         ({"weight": (1,)}, "PRelu"),
+        ({"alpha": (4,)}, "PRelu"),
         ({"weight_g": (4, 1, 1), "weight_v": (4, 3, 2)}, "Conv1d"),
         ({"parametrizations.weight.original0": (4, 1, 1), "parametrizations.weight.original1": (4, 3, 2)}, "Conv1d"),
         ({"parametrizations.weight.original": (4, 3, 2, 2), "parametrizations.weight.0._u": (4,)}, "Conv2d"),

@@ -173,16 +173,22 @@ def test_the_report_of_a_file_whose_name_is_no_text_is_json(tmp_path: Path) -> N
 def test_on_the_way_back_nothing_outside_the_template_gets_lost(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    burn = tmp_path / "burn.safetensors"
-    importer.convert(FAMILIES / "resnet18", burn)
-    # Without a config.json beside it the template knows no blocks, and so no types for them.
-    command = ["convert", str(burn), str(tmp_path / "back.safetensors"), "--recipe", "resnet", "--adapter", "torch"]
+    burn, recipe = tmp_path / "burn.safetensors", tmp_path / "r.yaml"
+    importer.convert(LLAMA, burn)
+    recipe.write_text("recipe: 1\nname: r\ntarget: {output: 'Linear(32, 64, bias=False)'}\n")
+    command = ["convert", str(burn), str(tmp_path / "back.safetensors"), "--recipe", str(recipe), "--adapter", "torch"]
     assert main(command) == 2
-    assert "the module type of 19 paths is not known" in capsys.readouterr().err
+    assert "the module type of 20 paths is not known" in capsys.readouterr().err
+
+
+def test_a_template_tells_the_types_on_the_way_back(tmp_path: Path) -> None:
+    burn, back = tmp_path / "burn.safetensors", tmp_path / "back.safetensors"
+    importer.convert(FAMILIES / "resnet18", burn)
     (tmp_path / "config.json").write_bytes((FAMILIES / "resnet18/config.json").read_bytes())
-    assert main(command) == 0
-    back, there = importer.open(tmp_path / "back.safetensors"), importer.open(burn)
-    assert len(back) == len(there)
+    importer.convert(burn, back, recipe="resnet", adapter="torch")
+    source = importer.open(FAMILIES / "resnet18")
+    assert importer.open(back)["fc.weight"].numpy().tobytes() == source["fc.weight"].numpy().tobytes()
+    assert len(importer.open(back)) == len(importer.open(burn))
 
 
 @pytest.mark.parametrize("name", ["burn.bpk", "burn.safetensors"])

@@ -12,9 +12,9 @@ from importer.recipes import Entry
 Shape = tuple[int, ...]
 
 
-def undecided(shapes: dict[str, Shape]) -> list[str]:
+def undecided(shapes: dict[str, Shape], *, to_torch: bool = False) -> list[str]:
     rest = tuple(Entry(name, full(0, F32, shape), (name,)) for name, shape in shapes.items())
-    return [entry.name for entry in Grouping((), rest).undecided]
+    return [entry.name for entry in Grouping((), rest).undecided(to_torch=to_torch)]
 
 
 @pytest.mark.parametrize(
@@ -53,3 +53,9 @@ def test_the_factors_of_a_spectral_norm_need_a_type() -> None:
 )
 def test_what_every_layer_keeps_needs_none(shapes: dict[str, Shape]) -> None:
     assert undecided(shapes) == []
+
+
+@pytest.mark.parametrize("leaf", ["gamma", "beta", "alpha"])
+def test_what_burn_calls_otherwise_needs_a_type_on_the_way_back_only(leaf: str) -> None:
+    assert undecided({f"n.{leaf}": (2,)}) == []
+    assert undecided({f"n.{leaf}": (2,)}, to_torch=True) == [f"n.{leaf}"]
