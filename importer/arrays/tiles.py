@@ -39,9 +39,11 @@ _KERNEL_ELEMENTS = 1 << 16
 _CACHE_LINE = 64
 _STRIP_ROWS = 128
 _STRIP_COLUMNS = 4096
+_STRIP_ELEMENTS = 1 << 16
 _SMALL_ELEMENTS = 1 << 15
 """Strips of a transposition are long both ways, so that numpy's inner loops are, and fit the second-level cache; boxes
-below `_SMALL_ELEMENTS` do so anyway."""
+below `_SMALL_ELEMENTS` do so anyway. Shorter calls of numpy would have two workers wait for each other: between calls they
+need the interpreter's lock."""
 
 _COMPONENT = {4: F16, 8: F32, 16: F64}
 
@@ -200,7 +202,7 @@ def _transpose(source: Elements, out: Elements, workspace: Workspace) -> None:
             _transpose(source[:, index], out[:, index], workspace)
         return
     across = min(height, _STRIP_COLUMNS)
-    count = min(width, max(_STRIP_ROWS, _SMALL_ELEMENTS // across) // inner)
+    count = min(width, max(_STRIP_ROWS, _STRIP_ELEMENTS // across) // inner)
     pitch = (-(-across * out.itemsize // _CACHE_LINE) | 1) * _CACHE_LINE // out.itemsize
     buffer = _array(workspace, "strip", (count, *out.shape[2:], pitch), out.dtype)
     for left in range(0, height, across):

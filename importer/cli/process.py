@@ -6,6 +6,7 @@ Not here: exit codes and messages of other failures (`importer.cli`).
 from __future__ import annotations
 
 import gc
+import os
 import signal
 import threading
 from collections.abc import Iterator
@@ -29,6 +30,8 @@ def one_command() -> Iterator[None]:
     Raises:
         Terminated: the process was told to end.
     """
+    # numpy starts threads for multiplying matrices as it is imported; none is multiplied here.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     collects = gc.isenabled()
     gc.disable()
     handles = threading.current_thread() is threading.main_thread()

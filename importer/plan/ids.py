@@ -7,7 +7,6 @@ taken over from a target (`importer.plan.expected`).
 from __future__ import annotations
 
 from collections.abc import Iterable
-from hashlib import sha256
 
 __all__ = ["stable_ids"]
 
@@ -17,6 +16,8 @@ def stable_ids(names: Iterable[str]) -> dict[str, int]:
 
     Two names that collide (one chance in 2**64 for a pair) are told apart by hashing again, in the order given.
     """
+    from hashlib import sha256
+
     ids: dict[str, int] = {}
     used: set[int] = set()
     for name in names:

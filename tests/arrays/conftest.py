@@ -16,5 +16,6 @@ def small_strips(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tiles, "BLOCK_BYTES", 96)
     monkeypatch.setattr(tiles, "_STRIP_ROWS", 2)
     monkeypatch.setattr(tiles, "_STRIP_COLUMNS", 3)
+    monkeypatch.setattr(tiles, "_STRIP_ELEMENTS", 4)
     monkeypatch.setattr(tiles, "_SMALL_ELEMENTS", 4)
     monkeypatch.setattr(tiles, "_KERNEL_ELEMENTS", 5)
