@@ -274,7 +274,8 @@ def _verdict(result: ApplyResult) -> str:
 
 
 def _markdown(result: ApplyResult, limit: int) -> Iterator[str]:
-    yield f"### importer: {'converted' if result.is_success else 'refused'}"
+    done = "would convert" if result.dry_run else "converted"
+    yield f"### importer: {done if result.is_success else 'refused'}"
     yield ""
     yield from (f"- {line}" for line in _headline(result))
     yield ""

@@ -19,7 +19,7 @@ from importer.plan.casting import DTypeChoice, cast_steps
 from importer.plan.expected import Expected, check, expected_of_skeleton, expected_of_template
 from importer.plan.ids import stable_ids
 from importer.plan.model import Fault, Missing, Plan, Skipped, Step
-from importer.recipes import Entry, Pattern, Recipe, Remapped, apply_recipe
+from importer.recipes import Entry, Pattern, Recipe, Remapped, RuleRef, apply_recipe
 
 __all__ = ["PlanOptions", "build_plan", "weights_below"]
 
@@ -68,7 +68,8 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
     remapped = _remap(checkpoint, weights, options.recipe)
     adapted = adapt(checkpoint, remapped, options.adapter)
     steps = cast_steps(adapted.steps, options.dtype, remapped.dtype)
-    errors = [*_recipe_faults(remapped), *_unreadable(checkpoint, options.recipe), *adapted.errors]
+    unreadable = _unreadable(checkpoint, options.recipe)
+    errors = [*_recipe_faults(remapped), *unreadable.errors, *adapted.errors]
     steps, collisions = _without_collisions(steps)
     errors += collisions
     steps, filtered = _filtered(steps, options.only)
@@ -85,12 +86,18 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
         errors += checked.errors
     return Plan(
         steps=_with_ids(checkpoint, steps, expected, stable=options.stable_ids),
-        skipped=(*_outside(checkpoint), *_skipped(checkpoint, remapped), *adapted.skipped, *filtered),
+        skipped=(
+            *_outside(checkpoint),
+            *_skipped(checkpoint, remapped),
+            *unreadable.skipped,
+            *adapted.skipped,
+            *filtered,
+        ),
         missing=missing,
         unused=tuple(unused),
         errors=tuple(errors),
         notes=(*remapped.warnings, *adapted.notes, *_tied(checkpoint, steps)),
-        idle_rules=tuple(map(str, remapped.idle_rules)),
+        idle_rules=tuple(str(rule) for rule in remapped.idle_rules if str(rule) not in unreadable.rules),
         target=None if expected is None else expected.origin,
     )
 
@@ -115,15 +122,40 @@ def _recipe_faults(remapped: Remapped) -> Iterator[Fault]:
         yield Fault(fault.name, f"{fault.rule}: {fault.what}" if fault.rule else fault.what, fault.how)
 
 
-def _unreadable(checkpoint: Checkpoint, recipe: Recipe | None) -> Iterator[Fault]:
-    """Yield the entries below the root that are no dense tensors, unless the recipe drops them."""
+def _left_out_by(recipe: Recipe, name: str) -> RuleRef | None:
+    """Return the rule of `drop` or `keep` that leaves a source name out."""
+    dropped = next((drop.rule for drop in recipe.drop if drop.pattern.search(name)), None)
+    if dropped is None and recipe.keep and not any(keep.pattern.search(name) for keep in recipe.keep):
+        return recipe.keep[0].rule
+    return dropped
+
+
+@dataclass(frozen=True, slots=True)
+class _Unreadable:
+    """What becomes of entries below the root that are no dense tensors: dropped by a rule of the recipe, or at fault."""
+
+    skipped: tuple[Skipped, ...]
+    errors: tuple[Fault, ...]
+
+    @property
+    def rules(self) -> frozenset[str]:
+        """Return the rules that dropped something."""
+        return frozenset(entry.rule for entry in self.skipped)
+
+
+def _unreadable(checkpoint: Checkpoint, recipe: Recipe | None) -> _Unreadable:
     prefix = f"{checkpoint.root}." if checkpoint.root else ""
+    skipped, errors = [], []
     for entry in checkpoint.unsupported:
-        relative = entry.name[len(prefix) :]
-        dropped = recipe is not None and any(rule.pattern.search(relative) for rule in recipe.drop)
-        if entry.name.startswith(prefix) and not dropped:
+        if not entry.name.startswith(prefix):
+            continue
+        rule = None if recipe is None else _left_out_by(recipe, entry.name[len(prefix) :])
+        if rule is not None:
+            skipped.append(Skipped(entry.name, str(rule)))
+        else:
             how = "Drop it in the recipe, or save the checkpoint with dense values."
-            yield Fault(entry.name, f"{entry.kind} tensor: {entry.reason}", how, (entry.name,))
+            errors.append(Fault(entry.name, f"{entry.kind} tensor: {entry.reason}", how, (entry.name,)))
+    return _Unreadable(tuple(skipped), tuple(errors))
 
 
 def _without_collisions(steps: Sequence[Step]) -> tuple[tuple[Step, ...], list[Fault]]:
@@ -173,7 +205,7 @@ def _outside(checkpoint: Checkpoint) -> Iterator[Skipped]:
     """Yield what lies outside the root: optimizer state, copies of the weights, everything else."""
     if checkpoint.root:
         prefix = f"{checkpoint.root}."
-        for name in (*checkpoint.tensors, *checkpoint.arrays):
+        for name in (*checkpoint.tensors, *checkpoint.arrays, *(entry.name for entry in checkpoint.unsupported)):
             if not name.startswith(prefix):
                 yield Skipped(name, f"outside the root '{checkpoint.root}'")
 

@@ -237,6 +237,19 @@ def test_counts_are_positive(tmp_path: Path) -> None:
         importer.convert(LLAMA, tmp_path / "out.bpk", workers=-1)
 
 
+@pytest.mark.parametrize("rule", ["drop: ['^layer\\.ghost$']", "keep: ['weight$', 'bias$']"])
+def test_what_is_no_dense_tensor_can_be_left_out_and_is_reported_so(rule: str, tmp_path: Path) -> None:
+    source = FIXTURES / "cases/meta-tensors-without-data/pytorch_model.bin"
+    recipe = tmp_path / "r.yaml"
+    recipe.write_text(f"recipe: 1\nname: r\n{rule}\ntypes: [['^layer$', Linear]]\n")
+    result = importer.convert(source, tmp_path / "out.bpk", recipe=str(recipe), dry_run=True)
+    assert not result.errors
+    assert not result.idle_rules
+    assert [(entry.name, entry.rule.partition(" ")[0]) for entry in result.skipped if "ghost" in entry.name] == [
+        ("layer.ghost", "r.yaml:3")
+    ]
+
+
 def test_an_unknown_model_stops_with_the_ways_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = FIXTURES / "vintage/torch-2.13.0/state_dict.pt"
     assert main(["convert", str(source), str(tmp_path / "out.bpk")]) == 2

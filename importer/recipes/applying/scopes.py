@@ -90,8 +90,10 @@ class ConfigScope:
 
     def _field(self, name: str) -> Value:
         if self._config is None:
-            what = f"the recipe needs the field {shown(name)}, and there is no config.json"
-            raise UnknownNameError(what, how="Put the model's config.json (or params.json) beside the checkpoint.")
+            raise UnknownNameError(
+                f"the recipe needs the field {shown(name)}, and there is no config.json that could be read",
+                how="Put the model's config.json (or params.json) beside the checkpoint.",
+            )
         if name in self._config:
             return _as_value(self._config[name])
         near = get_close_matches(name, [*self._names, *map(str, self._config)], n=3)
