@@ -49,6 +49,7 @@ _SMALL_BYTES = 64 << 10
 """A view that reaches no further is read with all its gaps and put in order at once."""
 
 _HUGE_PAGE = 2 << 20
+_RESERVED_BYTES = 64 << 20
 
 
 class Workspace:
@@ -69,10 +70,14 @@ class Workspace:
 
 
 def _allocated(nbytes: int) -> memoryview:
-    """Return new memory, large amounts in huge pages: reading columns looks up a page for every few elements."""
+    """Return new memory, at least `nbytes`; large amounts in huge pages: columns need a page for every few elements.
+
+    Of large amounts more is reserved than is used yet. It costs nothing, and a larger tile does not begin with pages that
+    the kernel has to clear again.
+    """
     if nbytes < _HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return memoryview(bytearray(nbytes))
-    pages = mmap.mmap(-1, nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    pages = mmap.mmap(-1, max(nbytes, _RESERVED_BYTES), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
     with contextlib.suppress(OSError):  # the kernel may have been built without them
         pages.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(pages)
