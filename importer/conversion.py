@@ -110,41 +110,24 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
         quantized=quantized,
         limits=limits,
     )
-    checkpoint, plan = planned.checkpoint, planned.plan
-    tensors = [OutputTensor(step.name, step.array, step.param_id) for step in plan.steps]
     destination = Destination(
         path=os.fspath(output),
         format=form,
         shard_size=shard_size,
         overwrite=overwrite,
         workers=workers,
-        metadata=_metadata(checkpoint, planned.options),
-        scalars=checkpoint.scalars,
-        fingerprint=_fingerprint(checkpoint, planned.options) if shard_size else None,
+        metadata=_metadata(planned.checkpoint, planned.options),
+        scalars=planned.checkpoint.scalars,
+        fingerprint=_fingerprint(planned.checkpoint, planned.options) if shard_size else None,
     )
+    unwritten = _unwritten(os.fspath(source), planned, destination)
+    result = replace(unwritten, dry_run=dry_run, allow_missing=allow_missing, strict=strict)
+    if not result.is_success:
+        return replace(result, seconds=time.monotonic() - started)
+    tensors = [OutputTensor(step.name, step.array, step.param_id) for step in planned.plan.steps]
     layout = plan_layout(tensors, destination)
-    result = ApplyResult(
-        source=os.fspath(source),
-        container=checkpoint.container,
-        root=checkpoint.root,
-        recipe=planned.recipe,
-        output=destination.path,
-        format=form.value,
-        written=False,
-        dry_run=dry_run,
-        applied=tuple(map(applied_from, plan.steps)),
-        notes=(*checkpoint.notes, *plan.notes),
-        skipped=plan.skipped,
-        missing=plan.missing,
-        unused=plan.unused,
-        errors=plan.errors,
-        idle_rules=plan.idle_rules,
-        target=plan.target,
-        output_bytes=layout.nbytes,
-        allow_missing=allow_missing,
-        strict=strict,
-    )
-    if dry_run or not result.is_success:
+    result = replace(result, output_bytes=layout.nbytes)
+    if dry_run:
         return replace(result, seconds=time.monotonic() - started)
     written = write(tensors, destination, layout)
     kept = (f"{written.kept} complete files were kept from an interrupted run",) if written.kept else ()
@@ -221,6 +204,28 @@ class _Chosen:
     def described(self) -> str | None:
         """Return what the report says: name and reason, or None for a conversion as it is."""
         return None if self.recipe is None else f"{self.recipe.name} ({self.why})"
+
+
+def _unwritten(source: str, planned: PlannedConversion, destination: Destination) -> ApplyResult:
+    """Return the report of a plan before anything is written."""
+    checkpoint, plan = planned.checkpoint, planned.plan
+    return ApplyResult(
+        source=source,
+        container=checkpoint.container,
+        root=checkpoint.root,
+        recipe=planned.recipe,
+        output=destination.path,
+        format=destination.format.value,
+        written=False,
+        applied=tuple(map(applied_from, plan.steps)),
+        notes=(*checkpoint.notes, *plan.notes),
+        skipped=plan.skipped,
+        missing=plan.missing,
+        unused=plan.unused,
+        errors=plan.errors,
+        idle_rules=plan.idle_rules,
+        target=plan.target,
+    )
 
 
 def _check_not_empty(checkpoint: Checkpoint) -> None:

@@ -79,7 +79,7 @@ class ApplyResult:
         errors: entries that cannot be converted.
         notes: remarks worth reading.
         idle_rules: rules of the recipe that matched nothing.
-        output_bytes: size of the output.
+        output_bytes: size of the output; 0 where the report forbids it.
         files: every file of the output, in order.
         seconds: wall time from call to result.
         allow_missing: policy in force.
@@ -94,7 +94,7 @@ class ApplyResult:
     output: str
     format: str
     written: bool
-    dry_run: bool
+    dry_run: bool = False
     applied: tuple[Applied, ...]
     skipped: tuple[Skipped, ...] = ()
     missing: tuple[Missing, ...] = ()

@@ -250,6 +250,13 @@ def test_what_is_no_dense_tensor_can_be_left_out_and_is_reported_so(rule: str, t
     ]
 
 
+def test_a_type_the_format_lacks_does_not_hide_what_the_report_has_to_say(tmp_path: Path) -> None:
+    source = FIXTURES / "beyond/odd.pt"
+    result = importer.convert(source, tmp_path / "out.bpk", recipe="none")
+    assert result.exit_code == 1
+    assert {entry.name for entry in result.errors} == {entry.name for entry in importer.open(source).unsupported}
+
+
 def test_an_unknown_model_stops_with_the_ways_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = FIXTURES / "vintage/torch-2.13.0/state_dict.pt"
     assert main(["convert", str(source), str(tmp_path / "out.bpk")]) == 2
