@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 
 from importer.errors import shown
 from importer.recipes.faults import as_written
@@ -17,7 +16,6 @@ from importer.recipes.language.patterns import Pattern
 from importer.recipes.library import builtin_files, load_recipe, read_text
 from importer.recipes.model import Accept
 from importer.recipes.outcome import Choice
-from importer.recipes.reading.document import read_accepts
 
 __all__ = ["choose_recipe"]
 
@@ -45,6 +43,8 @@ def choose_recipe(config: Mapping[str, object] | None, names: Iterable[str]) -> 
         config: contents of config.json or params.json, or None.
         names: tensor names below the root.
     """
+    from importer.recipes.reading.document import read_accepts
+
     known = tuple(names)
     facts = _Facts(config or {}, known, "\n".join(known))
     accepts = {path.stem: read_accepts(read_text(path), str(path)) for path in builtin_files()}
@@ -160,4 +160,6 @@ def _likeness(entry: Accept, facts: _Facts) -> tuple[float, str]:
 
 
 def _ratio(a: str, b: str) -> float:
+    from difflib import SequenceMatcher
+
     return SequenceMatcher(None, a.lower(), b.lower()).ratio()

@@ -10,13 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from importer.errors import RecipeError, shown
 from importer.limits import DEFAULT_LIMITS
 from importer.recipes.faults import combined, did_you_mean
 from importer.recipes.model import Recipe
-from importer.recipes.reading.document import OwnRecipe, read_about, read_recipe
-from importer.recipes.reading.inheritance import joined, without_removals
+
+if TYPE_CHECKING:
+    from importer.recipes.reading.document import OwnRecipe
 
 __all__ = [
     "BuiltinRecipe",
@@ -53,6 +55,8 @@ def builtin_folder(package: Path = _PACKAGE) -> Path:
 
 def list_builtin() -> tuple[BuiltinRecipe, ...]:
     """Return every built-in recipe, by name."""
+    from importer.recipes.reading.document import read_about
+
     return tuple(BuiltinRecipe(path.stem, read_about(read_text(path), str(path)), path) for path in builtin_files())
 
 
@@ -94,7 +98,7 @@ def parse_recipe(text: str, path: str = "recipe.yaml") -> Recipe:
     Raises:
         RecipeError: with every fault of the text.
     """
-    recipe, faults = _resolved(read_recipe(text, path), ())
+    recipe, faults = _resolved(_read(text, path), ())
     if faults:
         raise combined(path, faults)
     return recipe
@@ -107,19 +111,28 @@ def check_recipe(path: str | os.PathLike[str]) -> tuple[RecipeError, ...]:
         RecipeError: the file does not exist.
     """
     text = os.fspath(path)
-    return _resolved(read_recipe(read_text(Path(text)), text), ())[1]
+    return _resolved(_read(read_text(Path(text)), text), ())[1]
 
 
 @lru_cache(maxsize=128)
 def _load_builtin(path: Path) -> Recipe:
-    recipe, faults = _resolved(read_recipe(read_text(path), str(path)), ())
+    recipe, faults = _resolved(_read(read_text(path), str(path)), ())
     if faults:
         raise combined(path.name, faults)
     return replace(recipe, is_builtin=True)
 
 
+def _read(text: str, path: str) -> OwnRecipe:
+    """Return what one text says; the declarations of the language are loaded only for a conversion that has a recipe."""
+    from importer.recipes.reading.document import read_recipe
+
+    return read_recipe(text, path)
+
+
 def _resolved(own: OwnRecipe, chain: Sequence[str]) -> tuple[Recipe, tuple[RecipeError, ...]]:
     """Return a recipe joined with its parents, and the faults of all of them."""
+    from importer.recipes.reading.inheritance import joined, without_removals
+
     if not own.extends:
         recipe = without_removals(own)
         return recipe, own.faults.sorted()
@@ -129,7 +142,7 @@ def _resolved(own: OwnRecipe, chain: Sequence[str]) -> tuple[Recipe, tuple[Recip
     except RecipeError as error:
         own.faults.found.append(RecipeError(error.what, how=error.how, where=own.extends_at))
         return own.recipe, own.faults.sorted()
-    parent, faults = _resolved(read_recipe(text, str(parent_path)), (*chain, _identity(own.recipe.path)))
+    parent, faults = _resolved(_read(text, str(parent_path)), (*chain, _identity(own.recipe.path)))
     recipe = joined(own, parent)
     return recipe, (*own.faults.sorted(), *faults)
 
