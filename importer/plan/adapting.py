@@ -8,13 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TYPE_CHECKING
 
-from importer.adapters import Adapted, Piece, module_of, suggest_types
 from importer.checkpoint import Checkpoint
 from importer.errors import DecisionNeededError, Location
 from importer.plan.model import Fault, Skipped, Step, Unused
-from importer.plan.modules import Grouping, ModuleGroup, group_by_classes, group_by_template, group_by_types
 from importer.recipes import Entry, Remapped, TrailStep
+
+if TYPE_CHECKING:
+    from importer.adapters import Adapted, Piece
+    from importer.plan.modules import Grouping, ModuleGroup
 
 __all__ = ["AdaptedSteps", "AdapterChoice", "adapt"]
 
@@ -68,7 +71,12 @@ def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> 
 
 
 def _grouping(checkpoint: Checkpoint, remapped: Remapped) -> Grouping:
-    """Return the entries by module, typed by what speaks most explicitly: template, `types`, then saved classes."""
+    """Return the entries by module, typed by what speaks most explicitly: template, `types`, then saved classes.
+
+    The table of layers is loaded here: a conversion that leaves layouts alone does without.
+    """
+    from importer.plan.modules import Grouping, group_by_classes, group_by_template, group_by_types
+
     if remapped.template is not None:
         return group_by_template(remapped.entries, remapped.template)
     by_types = group_by_types(remapped.entries, remapped.types)
@@ -84,6 +92,8 @@ def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry]) -> None
     """Stop if a type is needed and not known, with the lines to add."""
     if not undecided:
         return
+    from importer.adapters import module_of, suggest_types
+
     paths = list(dict.fromkeys(module_of(entry.name) for entry in undecided))
     listed = ", ".join(paths[:_SHOWN_PATHS]) + (
         f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""

@@ -7,15 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from importer.adapters.model import Args
 from importer.dtypes import DType
 from importer.errors import Location
 from importer.recipes.language.expressions import Expression, Value
 from importer.recipes.language.patterns import Pattern
 from importer.recipes.language.replacements import Replacement
 from importer.recipes.operations import Operation
+
+if TYPE_CHECKING:
+    from importer.adapters.model import Args
 
 __all__ = [
     "Accept",

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from importer.adapters import Args
 from importer.arrays import Array
 from importer.recipes.model import DTypePlan, Recipe, RuleRef, TypeRule
+
+if TYPE_CHECKING:
+    from importer.adapters import Args
 
 __all__ = [
     "Choice",

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from importer.adapters import LAYERS, Args, ArgValue
 from importer.errors import LimitError, RecipeError, UsageError, shown
 from importer.recipes.applying.scopes import ConfigScope, LoopScope, evaluate_at
 from importer.recipes.applying.variants import with_variants
@@ -16,6 +16,9 @@ from importer.recipes.faults import TextError, combined
 from importer.recipes.language.expressions import Expression, Value
 from importer.recipes.model import ConfigName, LayerCall, Recipe, RuleRef, TemplateNode, TypeRule
 from importer.recipes.outcome import Template, TemplateLayer
+
+if TYPE_CHECKING:
+    from importer.adapters import Args, ArgValue
 
 __all__ = ["settle_template", "settle_types"]
 
@@ -148,6 +151,8 @@ class _Builder:
         self, call: LayerCall, scope: ConfigScope | LoopScope
     ) -> tuple[Args, Mapping[str, tuple[int, ...]]]:
         """Return a layer's arguments and shapes; layers alike in a loop share them."""
+        from importer.adapters import LAYERS
+
         settled = _call(call, scope)
         if settled not in self._settled:
             args = _bound(settled, call.rule, partial=False)
@@ -225,6 +230,8 @@ def _argument(value: Value, expression: Expression) -> ArgValue:
 
 
 def _bound(call: _Call, rule: RuleRef, *, partial: bool) -> Args:
+    from importer.adapters import LAYERS
+
     try:
         return LAYERS[call.kind].bind(call.positional, dict(call.named), partial=partial)
     except UsageError as error:
