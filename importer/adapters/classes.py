@@ -9,7 +9,7 @@ Sources: torch.nn.modules; class names found in dumps of transformers 5.24, torc
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from importer.adapters.model import Adapted, Args, Fault, LayerKind, Shapes
 from importer.adapters.table import LAYERS
@@ -20,10 +20,18 @@ __all__ = ["RefusedLayer", "TypedLayer", "layer_of_class"]
 
 @dataclass(frozen=True, slots=True)
 class TypedLayer:
-    """A layer kind with the arguments that are known."""
+    """A layer kind with the arguments that are known.
+
+    Attributes:
+        kind: what it is.
+        args: what is known of its arguments.
+        by_attributes: whether an unknown class only has the attributes of such a layer. A graph convolution has those of
+            a Linear, and its weight lies the other way round.
+    """
 
     kind: LayerKind
     args: Args
+    by_attributes: bool = False
 
 
 _TORCH = {
@@ -76,7 +84,7 @@ _LIBRARIES = {
         **dict.fromkeys(_EMBEDDINGS, "Embedding"),
     },
     "torchvision": {"DeformConv2d": "DeformConv2d", "FrozenBatchNorm2d": "BatchNorm", "LayerNorm2d": "LayerNorm"},
-    "timm": {"BatchNormAct2d": "BatchNorm", "LayerNorm2d": "LayerNorm", "RmsNorm": "RmsNorm"},
+    "timm": {"BatchNormAct2d": "BatchNorm", "LayerNorm2d": "LayerNorm", "Linear": "Linear", "RmsNorm": "RmsNorm"},
 }
 
 
@@ -134,11 +142,11 @@ def layer_of_class(class_name: str, attributes: Mapping[str, object] | None = No
         return TypedLayer(refused, {})
     module, _, name = class_name.rpartition(".")
     library = module.partition(".")[0]
-    if _is_torch(module):
-        kind = _TORCH.get(name)
-    else:
-        kind = _LIBRARIES.get(library, {}).get(name) or _kind_by_attributes(known)
-    return None if kind is None else _with_options(kind, known)
+    kind = _TORCH.get(name) if _is_torch(module) else _LIBRARIES.get(library, {}).get(name)
+    if kind is not None:
+        return _with_options(kind, known)
+    likeness = None if _is_torch(module) else _kind_by_attributes(known)
+    return None if likeness is None else replace(_with_options(likeness, known), by_attributes=True)
 
 
 def _is_torch(module: str) -> bool:

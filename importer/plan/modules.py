@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
-from importer.adapters import LAYERS, Args, LayerKind, layer_of_class
+from importer.adapters import LAYERS, Args, LayerKind, TypedLayer, layer_of_class
 from importer.checkpoint import Module
 from importer.recipes import Entry, RuleRef, Template, TypeRule
 
@@ -170,6 +170,32 @@ def _typed(path: str, rule: TypeRule, members: Mapping[str, Entry]) -> ModuleGro
     return ModuleGroup(path, LAYERS[rule.layer.kind], rule.args, rule.rule, members)
 
 
+def _without_unproven(
+    typed: Mapping[str, TypedLayer], modules: Mapping[str, Module], sources: Mapping[str, Entry]
+) -> dict[str, TypedLayer]:
+    """Leave out Linears told by their attributes alone, unless a weight of their class shows which way it lies.
+
+    A weight of `[out_features, in_features]` shows it, if the two differ; one that is not of this shape shows the contrary.
+    """
+    proofs: dict[str, set[bool]] = {}
+    for path, layer in typed.items():
+        weight = sources.get(f"{path}.weight" if path else "weight")
+        if _is_likeness(layer) and weight is not None:
+            attributes = modules[path].attributes
+            as_linear = (attributes["out_features"], attributes["in_features"])
+            if weight.array.shape != as_linear or as_linear[0] != as_linear[1]:
+                proofs.setdefault(modules[path].class_name, set()).add(weight.array.shape == as_linear)
+    return {
+        path: layer
+        for path, layer in typed.items()
+        if not _is_likeness(layer) or proofs.get(modules[path].class_name) == {True}
+    }
+
+
+def _is_likeness(layer: TypedLayer) -> bool:
+    return layer.by_attributes and layer.kind.name == "Linear"
+
+
 def group_by_classes(entries: Sequence[Entry], modules: Mapping[str, Module]) -> Grouping:
     """Group by the classes of a whole saved model; the outermost module of a known class owns what lies below it.
 
@@ -181,6 +207,7 @@ def group_by_classes(entries: Sequence[Entry], modules: Mapping[str, Module]) ->
         for path, module in modules.items()
         if (layer := layer_of_class(module.class_name, module.attributes)) is not None
     }
+    typed = _without_unproven(typed, modules, sources)
     claims = _claim(sources, typed, innermost=False)
     members: dict[tuple[str, str], dict[str, Entry]] = {}
     for path, leaves in claims.modules.items():
