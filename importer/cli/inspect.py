@@ -120,7 +120,8 @@ def _json_value(value: object) -> object:
 
 def _text(checkpoint: Checkpoint, *, fold: bool, sha256: bool) -> Iterator[str]:
     size = sum(tensor.nbytes for tensor in checkpoint.tensors.values())
-    yield f"{printable(checkpoint.paths[0])}: {checkpoint.container}, {len(checkpoint)} tensors, {human_size(size)}"
+    count = f"{len(checkpoint)} tensor{'' if len(checkpoint) == 1 else 's'}"
+    yield f"{printable(checkpoint.paths[0])}: {checkpoint.container}, {count}, {human_size(size)}"
     if checkpoint.root or len(checkpoint.root_candidates) > 1:
         others = [candidate for candidate in checkpoint.root_candidates if candidate != checkpoint.root]
         also = f" (also: {', '.join(map(_root, others))})" if others else ""
