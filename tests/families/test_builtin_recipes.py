@@ -91,6 +91,15 @@ def test_the_recipe_of_a_family_is_found_from_its_config(name: str) -> None:
     assert choice.recipe.name == RECIPES[name]
 
 
+@pytest.mark.parametrize("name", RECIPES)
+def test_the_recipe_of_a_family_is_found_where_the_config_names_no_class(name: str) -> None:
+    family = load(name)
+    config = {key: value for key, value in family.config.items() if key != "architectures"}
+    choice = choose_recipe(config, [row.name for row in family.untied.rows])
+    assert choice.recipe is not None, choice.why
+    assert choice.recipe.name == RECIPES[name]
+
+
 SAME_NAMES = {"mistral": ("llama",), "xlm_roberta": ("roberta",)}
 """Families whose names are another's, so that names alone cannot tell them apart."""
 
