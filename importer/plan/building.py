@@ -110,16 +110,20 @@ def _remap(checkpoint: Checkpoint, weights: Mapping[str, Tensor], recipe: Recipe
         remapped = apply_recipe(recipe, weights, checkpoint.config)
     if not checkpoint.root:
         return remapped
-    entries = tuple(
-        replace(entry, sources=tuple(f"{checkpoint.root}.{source}" for source in entry.sources))
-        for entry in remapped.entries
+    return replace(
+        remapped,
+        entries=tuple(replace(entry, sources=_from_top(checkpoint, entry.sources)) for entry in remapped.entries),
+        faults=tuple(replace(fault, sources=_from_top(checkpoint, fault.sources)) for fault in remapped.faults),
     )
-    return replace(remapped, entries=entries)
+
+
+def _from_top(checkpoint: Checkpoint, names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"{checkpoint.root}.{name}" for name in names)
 
 
 def _recipe_faults(remapped: Remapped) -> Iterator[Fault]:
     for fault in remapped.faults:
-        yield Fault(fault.name, f"{fault.rule}: {fault.what}" if fault.rule else fault.what, fault.how)
+        yield Fault(fault.name, f"{fault.rule}: {fault.what}" if fault.rule else fault.what, fault.how, fault.sources)
 
 
 def _left_out_by(recipe: Recipe, name: str) -> RuleRef | None:

@@ -80,12 +80,16 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Something that went wrong with single tensors while the recipe was applied; belongs under errors in the report."""
+    """Something that went wrong with single tensors while the recipe was applied; belongs under errors in the report.
+
+    `sources` are those that reach no output because of it.
+    """
 
     name: str
     what: str
     how: str
     rule: RuleRef | None = None
+    sources: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         place = f"{self.rule}: " if self.rule is not None else ""

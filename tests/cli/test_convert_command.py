@@ -257,6 +257,16 @@ def test_a_type_the_format_lacks_does_not_hide_what_the_report_has_to_say(tmp_pa
     assert {entry.name for entry in result.errors} == {entry.name for entry in importer.open(source).unsupported}
 
 
+def test_every_source_of_a_collision_is_in_the_report(tmp_path: Path) -> None:
+    source, recipe = FIXTURES / "cases/nested-training-checkpoint/model.ckpt", tmp_path / "r.yaml"
+    recipe.write_text("recipe: 1\nname: r\nrename: [['^.*$', 'same']]\n")
+    result = importer.convert(source, tmp_path / "out.bpk", recipe=str(recipe), adapter="none")
+    applied = {name for entry in result.applied for name in entry.sources}
+    at_fault = {name for entry in result.errors for name in entry.sources}
+    assert result.exit_code == 1
+    assert applied | at_fault | {entry.name for entry in result.skipped} == set(importer.open(source).tensors)
+
+
 def test_an_unknown_model_stops_with_the_ways_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = FIXTURES / "vintage/torch-2.13.0/state_dict.pt"
     assert main(["convert", str(source), str(tmp_path / "out.bpk")]) == 2

@@ -31,7 +31,7 @@ def without_collisions(items: Sequence[Item], record: Record) -> list[Item]:
             record.skip(item, rule, reason)
             continue
         what = f"two tensors become {shown(item.name)}: {_origin(earlier)}, and {_origin(item)}"
-        record.fault(item.name, what, "Drop or rename one of them.", rule)
+        record.fault(item.name, what, "Drop or rename one of them.", rule, item.sources)
     return list(first.values())
 
 

@@ -68,9 +68,9 @@ class Record:
         """Note a tensor that is left out."""
         self.skipped += [Skipped(source, rule, reason) for source in item.sources]
 
-    def fault(self, name: str, what: str, how: str, rule: RuleRef | None) -> None:
-        """Note what is wrong with a tensor."""
-        self.faults.append(Fault(name, what, how, rule))
+    def fault(self, name: str, what: str, how: str, rule: RuleRef | None, sources: tuple[str, ...] = ()) -> None:
+        """Note what is wrong with a tensor, and which sources are lost by it."""
+        self.faults.append(Fault(name, what, how, rule, sources))
 
     def warn(self, rule: RuleRef, kind: str, text: str) -> None:
         """Note what is probably not meant; one warning of a kind for each rule is enough."""
