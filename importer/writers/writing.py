@@ -52,7 +52,7 @@ def _write_shards(layout: Layout, destination: Destination) -> Written:
         missing = [(Path(name), file) for name, file in layout.files if name not in kept]
         for path, _ in missing:
             check_target(path, overwrite=destination.overwrite)
-        check_space(index_path, sum(file.nbytes for _, file in missing))
+        check_space(index_path, sum(file.nbytes for _, file in missing) + len(index))
         for path, file in missing:
             scratch = staging.folder / path.name
             _write_file(scratch, file, destination, overwrite=True)
