@@ -98,9 +98,10 @@ def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry]) -> None
     listed = ", ".join(paths[:_SHOWN_PATHS]) + (
         f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
     )
+    noun = "path" if len(paths) == 1 else "paths"
     lines = suggest_types({entry.name: entry.array.shape for entry in undecided})
     raise DecisionNeededError(
-        f"the module type of {len(paths)} paths is not known, and their layout depends on it: {listed}",
+        f"the module type of {len(paths)} {noun} is not known, and the layout depends on it: {listed}",
         where=Location(path=checkpoint.paths[0]),
         how="Check these suggestions (made from names and shapes, so they may be wrong), add them to your recipe and pass "
         "it with --recipe FILE; or copy layouts as they are with --recipe none.",
