@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from itertools import starmap
 from pathlib import Path
 
-from tests.builders.states import Stored, View, pickled, state_dict, table
+from benchmarks.pickling import Tree, pickled
+from tests.builders.states import Stored, View
 
 __all__ = ["llama", "matrices", "optimizer", "shards", "single", "tiny"]
 
@@ -62,8 +63,8 @@ def optimizer(folder: Path, count: int) -> Path:
     wanted = max(1, count // 100)
     weights = dict(list(views.items())[:wanted])
     moments = dict(list(views.items())[wanted:])
-    body = table({"model": state_dict(weights), "optimizer": table({"state": state_dict(moments)})})
-    return _write_zip(folder / "model.pt", views, body)
+    tree: Tree = {"model": weights, "optimizer": {"state": moments}}
+    return _write_zip(folder / "model.pt", views, tree)
 
 
 def llama(folder: Path, nbytes: int) -> Path:
@@ -133,14 +134,14 @@ def _views(shapes: Shapes, storage_class: str) -> dict[str, View]:
 
 def _save(path: Path, shapes: Shapes, storage_class: str) -> Path:
     views = _views(shapes, storage_class)
-    return _write_zip(path, views, state_dict(views))
+    return _write_zip(path, views, views)
 
 
-def _write_zip(path: Path, views: Mapping[str, View], body: bytes) -> Path:
+def _write_zip(path: Path, views: Mapping[str, View], tree: Tree) -> Path:
     """Write the archive of `torch.save`: stored entries, storages at multiples of 64 bytes, noise for values."""
     noise = memoryview(os.urandom(4 << 20))
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
-        archive.writestr("archive/data.pkl", pickled(body))
+        archive.writestr("archive/data.pkl", pickled(tree))
         archive.writestr("archive/byteorder", b"little")
         for view in views.values():
             _write_noise(archive, view.stored, noise)
@@ -150,16 +151,17 @@ def _write_zip(path: Path, views: Mapping[str, View], body: bytes) -> Path:
 
 def _write_noise(archive: zipfile.ZipFile, stored: Stored, noise: memoryview) -> None:
     left = stored.numel * stored.itemsize
-    with archive.open(_aligned(archive, f"archive/data/{stored.key}"), "w", force_zip64=True) as record:
+    large = left > zipfile.ZIP64_LIMIT // 2
+    with archive.open(_aligned(archive, f"archive/data/{stored.key}", zip64=large), "w", force_zip64=large) as record:
         while left:
             left -= record.write(noise[: min(left, len(noise))])
 
 
-def _aligned(archive: zipfile.ZipFile, name: str) -> zipfile.ZipInfo:
+def _aligned(archive: zipfile.ZipFile, name: str, *, zip64: bool) -> zipfile.ZipInfo:
     """Return an entry whose contents begin at a multiple of 64 bytes, by the padding field torch uses."""
     entry = zipfile.ZipInfo(name)
     assert archive.fp is not None
-    start = archive.fp.tell() + _LOCAL_HEADER_BYTES + len(name) + _ZIP64_BYTES + 4
+    start = archive.fp.tell() + _LOCAL_HEADER_BYTES + len(name) + (_ZIP64_BYTES if zip64 else 0) + 4
     padding = -start % _ALIGNMENT
     entry.extra = struct.pack("<HH", 0x4246, padding) + b"Z" * padding
     return entry

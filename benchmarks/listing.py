@@ -11,7 +11,6 @@ end, and which heavy modules it imported.
 from __future__ import annotations
 
 import argparse
-import itertools
 import json
 import resource
 import struct
@@ -25,7 +24,8 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(REPOSITORY))
 
-from tests.builders.states import glob, text  # noqa: E402 - a script has to find its repository first
+from benchmarks.pickling import pickled  # noqa: E402 - a script has to find its repository first
+from tests.builders.states import Stored, View  # noqa: E402 - as above
 from tests.builders.zips import torch_zip  # noqa: E402 - as above
 
 _OURS = """
@@ -57,51 +57,17 @@ print(json.dumps([code, heavy, len(sys.modules)]), file=sys.stderr)
 
 def make(path: Path, tensors: int) -> None:
     """Write a state dict of one-element tensors, each with a storage of its own, named as a deep model would."""
+    views = {
+        f"model.layers.{number // 10}.block.{number % 10}.weight": View(
+            Stored(str(number), "FloatStorage", 4, struct.pack("<f", number)), (1,), (1,)
+        )
+        for number in range(tensors)
+    }
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr("archive/data.pkl", pickled(tensors))
-        for number in range(tensors):
-            archive.writestr(f"archive/data/{number}", struct.pack("<f", number))
+        archive.writestr("archive/data.pkl", pickled(views))
+        for view in views.values():
+            archive.writestr(f"archive/data/{view.stored.key}", view.stored.data)
         archive.writestr("archive/version", b"3\n")
-
-
-def pickled(tensors: int) -> bytes:
-    """Return the pickle as `torch.save` writes it: everything is stored in the memo, and fetched where it comes again."""
-    parts: list[bytes] = []
-    known: dict[bytes, int] = {}
-    count = itertools.count()
-
-    def put(opcodes: bytes) -> None:
-        parts.append(opcodes + b"r" + struct.pack("<I", next(count)))
-
-    def put_once(opcodes: bytes) -> None:
-        if opcodes in known:
-            parts.append(b"h" + bytes([known[opcodes]]))
-            return
-        known[opcodes] = next(count)
-        parts.append(opcodes + b"q" + bytes([known[opcodes]]))
-
-    parts.append(b"\x80\x02")
-    put_once(glob("collections", "OrderedDict"))
-    put(b")R")
-    parts.append(b"(")
-    for number in range(tensors):
-        put(text(f"model.layers.{number // 10}.block.{number % 10}.weight"))
-        put_once(glob("torch._utils", "_rebuild_tensor_v2"))
-        parts.append(b"((")
-        put_once(text("storage"))
-        put_once(glob("torch", "FloatStorage"))
-        put(text(str(number)))
-        put_once(text("cpu"))
-        put(b"K\x01t")
-        parts.append(b"QK\x00")
-        put(b"K\x01\x85")
-        put(b"K\x01\x85")
-        parts.append(b"\x89")
-        put_once(glob("collections", "OrderedDict"))
-        put(b")R")
-        put(b"t")
-        put(b"R")
-    return b"".join([*parts, b"u."])
 
 
 def opened(python: str, program: str, path: Path, repeat: int) -> list[float]:

@@ -31,6 +31,9 @@ _CENTRAL = struct.Struct("<4s4x2H4x3L3H8xL")
 _LOCAL = struct.Struct("<4s5H3L2H")
 _EXTRA = struct.Struct("<2H")
 
+# A header with its name and padding, as torch writes it; longer ones take a second read.
+_USUAL_HEADER_BYTES = 256
+
 _END_SIGNATURE = b"PK\x05\x06"
 _MAX_COMMENT = 0xFFFF
 _UNKNOWN_16, _UNKNOWN_32 = 0xFFFF, 0xFFFFFFFF
@@ -81,12 +84,14 @@ class Entry:
             CorruptContainerError: they contradict each other, or the data reaches into the next entry.
             SourceError: the header cannot be read.
         """
-        header = self.file.read(self.header, _LOCAL.size)
-        signature, _, flags, method, _, _, crc, compressed, size, name_length, extra_length = _LOCAL.unpack(header)
+        block = self.file.read(self.header, max(_LOCAL.size, min(_USUAL_HEADER_BYTES, self.end - self.header)))
+        signature, _, flags, method, _, _, crc, compressed, size, name_length, extra_length = _LOCAL.unpack_from(block)
         if signature != b"PK\x03\x04":
             raise self.corrupt("there is no header where the directory says")
         begin = self.header + _LOCAL.size
-        variable = self.file.read(begin, name_length + extra_length)
+        variable = block[_LOCAL.size : _LOCAL.size + name_length + extra_length]
+        if len(variable) < name_length + extra_length:
+            variable = self.file.read(begin, name_length + extra_length)
         if _text(variable[:name_length]) != self.name:
             raise self.corrupt(f"its own header calls it {shown(_text(variable[:name_length]))}")
         if (flags & _ENCRYPTED, method) != (0, self.method):
