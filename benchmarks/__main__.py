@@ -142,7 +142,7 @@ def _heading(command: str) -> str:
         f"{time.strftime('%Y-%m-%d')}, {os.cpu_count()} cores, {memory} GB memory, {platform.system()} "
         f"{platform.release().split('-')[0]}, Python {platform.python_version()}\n\n    {command}\n\n"
         "Medians; times include starting the interpreter. `cp + fsync` copies our output, so the bytes are the same; "
-        "`asked` is the ratio to it that issue 5 asks for.\n"
+        "`asked` is the ratio to it that the project aims at.\n"
     )
 
 

@@ -33,7 +33,7 @@ def importer_command(case: Case, source: Path, output: Path) -> list[str | Path]
     """Return our command for a case."""
     if case.options is None:
         return [sys.executable, "-m", "importer", "inspect", source]
-    return [sys.executable, "-m", "importer", "convert", source, output, "--format", "json", *case.options]
+    return [sys.executable, "-m", "importer", "convert", source, output, *case.options]
 
 
 def fresh(command: Sequence[str | Path], folder: Path, output: Path) -> Usage:

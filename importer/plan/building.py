@@ -62,7 +62,7 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
     Raises:
         DecisionNeededError: a type is needed and not known; carries the `types:` lines to add.
         RecipeError: the recipe does not fit the config.
-        UsageError: `only` leaves nothing.
+        UsageError: the rules or `only` leave nothing.
     """
     weights = weights_below(checkpoint)
     remapped = _remap(checkpoint, weights, options.recipe)
@@ -84,6 +84,8 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
         steps, missing = checked.steps, checked.missing
         unused += checked.unused
         errors += checked.errors
+    if not (steps or missing or unused or errors):
+        raise UsageError("the recipe leaves out every tensor", how="Check its `keep` and `drop` patterns.")
     return Plan(
         steps=_with_ids(checkpoint, steps, expected, stable=options.stable_ids),
         skipped=(
