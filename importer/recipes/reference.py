@@ -1,21 +1,22 @@
 """The recipe language described from its own declaration: a JSON Schema for editors, and the tables of the reference page.
 
-`python -m importer.recipes.reference DOCS` writes both into a folder. Not here: the declaration
-(`importer.recipes.reading.sections`), and the prose of the page, which stands outside the generated part.
+`python -m importer.recipes.reference DOCS` writes all of it into a folder, with the pages of `importer.recipes.pages`. Not
+here: the declaration (`importer.recipes.reading.sections`), and the prose of the page, outside the generated part.
 """
 
 from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 
 from importer.adapters import LAYERS
+from importer.recipes.pages import field_table, reference_pages
 from importer.recipes.reading.operation_forms import OPERATIONS
 from importer.recipes.reading.section_forms import ACCEPT_FIELDS, DTYPE_FIELDS
 from importer.recipes.reading.sections import RECIPE
-from importer.recipes.reading.shapes import Field, Schema
+from importer.recipes.reading.shapes import Schema
 from importer.recipes.reading.step_forms import STEP_FIELDS
 from importer.recipes.reading.template_forms import RESERVED_KEYS, TARGET
 
@@ -42,17 +43,17 @@ def recipe_reference() -> str:
     steps = [one for one in STEP_FIELDS if one.name not in _OPERATION_NAMES]
     parts = [
         "## Sections\n\nIn the order in which they take effect.\n",
-        _table(RECIPE.fields),
+        field_table(RECIPE.fields),
         "### `accepts`: conditions\n",
-        _table(ACCEPT_FIELDS),
+        field_table(ACCEPT_FIELDS),
         "### `tensors`: operations\n\nA step has exactly one of these keys.\n",
-        _table([one for one in STEP_FIELDS if one.name in _OPERATION_NAMES]),
+        field_table([one for one in STEP_FIELDS if one.name in _OPERATION_NAMES]),
         "### `tensors`: further keys of a step\n",
-        _table(steps),
+        field_table(steps),
         "### `target`: keys that are no paths\n",
-        _table(RESERVED_KEYS),
+        field_table(RESERVED_KEYS),
         "### `dtype`: the long form\n",
-        _table(DTYPE_FIELDS),
+        field_table(DTYPE_FIELDS),
         "### Layers\n\n| layer | what it is |\n|---|---|\n" + "\n".join(_layers()) + "\n",
     ]
     return "\n".join(parts)
@@ -72,29 +73,19 @@ def with_reference(page: str) -> str:
 
 
 def write_docs(folder: Path) -> None:
-    """Write recipe.schema.json, and renew the generated part of recipes.md."""
+    """Write recipe.schema.json and the pages of reference/, and renew the generated part of recipes.md."""
     schema = json.dumps(recipe_schema(), indent=2, ensure_ascii=False)
     (folder / "recipe.schema.json").write_text(f"{schema}\n", encoding="utf-8")
+    (folder / "reference").mkdir(exist_ok=True)
+    for name, text in reference_pages().items():
+        (folder / "reference" / name).write_text(text, encoding="utf-8")
     page = folder / "recipes.md"
     page.write_text(with_reference(page.read_text(encoding="utf-8")), encoding="utf-8")
 
 
-def _table(fields: Sequence[Field[object]]) -> str:
-    rows = [f"| {_name(one)} | {_cell(one.shape.words())} | {_cell(one.about)} |" for one in fields]
-    return "\n".join(["| key | takes | meaning |", "|---|---|---|", *rows, ""])
-
-
-def _name(one: Field[object]) -> str:
-    return f"`{one.name}` (required)" if one.required else f"`{one.name}`"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
-
-
 def _layers() -> Iterator[str]:
     for kind in LAYERS.values():
-        yield f"| `{kind.describe()}` | {_cell(kind.about)} |"
+        yield f"| `{kind.describe()}` | {kind.about} |"
 
 
 if __name__ == "__main__":
