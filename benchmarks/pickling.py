@@ -9,7 +9,7 @@ import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tests.builders.states import Stored, View, glob, text
+from tests.builders.states import Stored, View, glob, number, text
 
 __all__ = ["Tree", "pickled"]
 
@@ -53,7 +53,7 @@ class _Stream:
 def _number(value: int) -> bytes:
     if value < _ONE_BYTE:
         return b"K" + bytes([value])
-    return b"M" + struct.pack("<H", value) if value < _TWO_BYTES else b"J" + struct.pack("<i", value)
+    return b"M" + struct.pack("<H", value) if value < _TWO_BYTES else number(value)
 
 
 def pickled(tree: Tree) -> bytes:
