@@ -20,10 +20,6 @@ __all__ = ["stream"]
 _BATCH_BYTES = 4 << 20
 _SMALL_BYTES = 256 << 10
 _MAX_WORKERS = 4
-_RESERVED_AT_MOST = 2 << 30
-"""Bytes of a file whose place is reserved. Reserved blocks are marked as written one by one: for 1 GB that is cheaper than
-looking for a place, for 8 GB it doubled the time of a copy (docs/performance.md)."""
-
 _NO_RESERVING = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV})
 _MEMORY_BYTES = 128 << 20
 """Memory of all workers together for blocks; with the interpreter and numpy a run stays below 200 MB."""
@@ -97,7 +93,7 @@ def _reserve(descriptor: int, nbytes: int) -> None:
         OSError: the disk is full.
     """
     os.ftruncate(descriptor, nbytes)
-    if hasattr(os, "posix_fallocate") and 0 < nbytes <= _RESERVED_AT_MOST:
+    if hasattr(os, "posix_fallocate") and nbytes:
         try:
             os.posix_fallocate(descriptor, 0, nbytes)
         except OSError as error:
