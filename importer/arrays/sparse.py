@@ -120,15 +120,28 @@ def _fill_compressed(parts: Compressed, block: tuple[int, int], where: Location,
     blocks = (rows // block[0], block[0], columns // block[1], block[1])
     grid = made.reshape(*batch, *blocks, *dense)
     for place in np.ndindex(*batch):
-        counts = np.diff(bounds[place])
-        if counts.size and (counts.min() < 0 or bounds[place][0] != 0 or counts.sum() != others.shape[-1]):
-            raise TensorError("the bounds of its rows or columns do not cover its elements", where=where, how=_HOW)
+        counts = _counts(bounds[place], others.shape[-1], where)
         pair = [np.repeat(np.arange(counts.size), counts), others[place]]
         if parts.by_column:
             pair.reverse()
         _check_range(pair, blocks[::2], where)
         cells = np.moveaxis(grid[place], 1, 2)
         np.add.at(cells, tuple(pair), values[place].reshape(-1, *block, *dense))
+
+
+def _counts(bounds: np.ndarray, elements: int, where: Location) -> np.ndarray:
+    """Return how many elements each row has.
+
+    Only comparisons until the bounds are known to lie in order within 0 and `elements`: differences of 64-bit numbers wrap,
+    and `np.repeat` writes past its result if counts that wrap add up to the right sum.
+    """
+    import numpy as np
+
+    if bounds.size:
+        first, last = int(bounds[0]), int(bounds[-1])
+        if first != 0 or last != elements or not bool((bounds[1:] >= bounds[:-1]).all()):
+            raise TensorError("the bounds of its rows or columns do not cover its elements", where=where, how=_HOW)
+    return np.diff(bounds)
 
 
 def _check_range(places: Sequence[np.ndarray] | np.ndarray, sizes: Sequence[int], where: Location) -> None:

@@ -76,6 +76,21 @@ def test_bounds_that_do_not_cover_the_elements_are_a_fault(bounds: list[int]) ->
 
 
 @pytest.mark.parametrize(
+    "bounds",
+    [
+        pytest.param([0, -(1 << 63), (1 << 63) - 1, 0, 1, 2], id="differences-that-wrap-and-add-up"),
+        pytest.param([0, 1 << 62, -(1 << 62), 2, 2, 2], id="far-outside"),
+        pytest.param([0, 2, 1, 2, 1, 2], id="falling"),
+    ],
+)
+def test_bounds_are_compared_before_anything_is_computed_from_them(bounds: list[int]) -> None:
+    others, values = lazy(np.array([0, 1]), I64), lazy(np.array([1.0, 2.0]), F32)
+    parts = Compressed(lazy(np.array(bounds), I64), others, values, by_column=False, blocked=False)
+    with pytest.raises(TensorError, match="bounds"):
+        to_numpy(scatter_compressed(parts, (5, 2), WHERE))
+
+
+@pytest.mark.parametrize(
     ("bounds", "others", "values", "shape", "blocked"),
     [
         pytest.param((3,), (2,), (2,), (3, 2), False, id="wrong-number-of-rows"),
