@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from importer.arrays import transcendental
 from importer.errors import TensorError, shown
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ _BINARY: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.Div: operator.truediv,
-    ast.Pow: operator.pow,
+    ast.Pow: lambda base, exponent: _in_double(transcendental.power, base, exponent),
 }
 _UNARY: dict[type[ast.unaryop], Callable[[Any], Any]] = {ast.USub: operator.neg, ast.UAdd: operator.pos}
 _FUNCTIONS = ("abs", "exp", "log", "sqrt", "tanh", "sin", "cos")
@@ -93,7 +94,16 @@ def _value(node: ast.expr, x: np.ndarray) -> Any:
             return _BINARY[type(op)](_value(left, x), _value(right, x))
         case ast.UnaryOp(op=sign, operand=operand):
             return _UNARY[type(sign)](_value(operand, x))
+        case ast.Call(func=ast.Name(id="abs" | "sqrt" as name), args=[argument]):
+            return getattr(np, name)(_value(argument, x))  # rounded right everywhere, as IEEE 754 demands
         case ast.Call(func=ast.Name(id=name), args=[argument]):
-            return getattr(np, name)(_value(argument, x))
+            return _in_double(getattr(transcendental, name), _value(argument, x))
         case _:
             return x
+
+
+def _in_double(function: Callable[..., np.ndarray], *operands: np.ndarray) -> np.ndarray:
+    """Return a function's values in the operands' type, computed in F64: the same bytes wherever this runs."""
+    import numpy as np
+
+    return function(*(operand.astype(np.float64) for operand in operands)).astype(operands[0].dtype)

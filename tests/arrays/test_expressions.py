@@ -15,15 +15,23 @@ from tests.builders.programs import Values, stored
 POINTS = np.array([0.25, 0.5, 1, 1.75, 3], "<f4")
 
 
+def rounded(function: Callable[..., Values]) -> Callable[[Values], Values]:
+    """Return a function of numpy's as F32 has it when it is rounded once, which numpy's own for F32 does not promise."""
+    return lambda x: function(x.astype("f8")).astype("f4")
+
+
+exp, log, tanh, sin, cos = map(rounded, (np.exp, np.log, np.tanh, np.sin, np.cos))
+
+
 @pytest.mark.parametrize(
     ("formula", "expected"),
     [
         ("1 + x", lambda x: 1 + x),
-        ("-exp(x)", lambda x: -np.exp(x)),
+        ("-exp(x)", lambda x: -exp(x)),
         ("x * 64 ** -0.5", lambda x: x * np.float32(0.125)),
-        (" log(x) / 2 - +sqrt(x) ", lambda x: np.log(x) / 2 - np.sqrt(x)),
-        ("abs(x - 1) * tanh(x)", lambda x: np.abs(x - 1) * np.tanh(x)),
-        ("sin(x) * sin(x) + cos(x) ** 2", lambda x: np.sin(x) * np.sin(x) + np.cos(x) ** 2),
+        (" log(x) / 2 - +sqrt(x) ", lambda x: log(x) / 2 - np.sqrt(x)),
+        ("abs(x - 1) * tanh(x)", lambda x: np.abs(x - 1) * tanh(x)),
+        ("sin(x) * sin(x) + cos(x) ** 2", lambda x: sin(x) * sin(x) + cos(x) ** 2),
         ("7", np.full_like),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -36,7 +44,7 @@ def test_a_formula_equals_numpys(formula: str, expected: Callable[..., Values]) 
 def test_halves_are_computed_in_f32_and_rounded_once() -> None:
     values = POINTS.astype(BF16.numpy())
     got = to_numpy(elementwise(stored(values, BF16), "exp(x) * exp(x)"))
-    wide = np.exp(values.astype("f4"))
+    wide = exp(values.astype("f4"))
     np.testing.assert_array_equal(got, (wide * wide).astype(BF16.numpy()))
 
 
