@@ -1,0 +1,430 @@
+//! What several families need: rotary positions, masks, scaled dot products, activations by name, and the attention and
+//! feed-forward that Llama and its relatives share.
+//!
+//! Shapes are `[batch, heads, sequence, head]` where not said otherwise.
+
+use burn::tensor::activation::{gelu, gelu_approximate, relu, sigmoid, silu, softmax, tanh};
+use std::collections::BTreeMap;
+
+use burn::module::Module;
+use burn::nn::{Linear, LinearConfig, RmsNorm, RmsNormConfig, SwiGlu, SwiGluConfig};
+use burn::tensor::{Bool, Device, Tensor, TensorData};
+use serde::Deserialize;
+
+/// An activation under its name in Hugging Face's configs.
+#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "snake_case")]
+pub enum Activation {
+    Gelu,
+    #[serde(alias = "gelu_pytorch_tanh", alias = "gelu_fast", alias = "gelu_accurate")]
+    GeluNew,
+    QuickGelu,
+    Relu,
+    #[serde(alias = "swish")]
+    Silu,
+    Tanh,
+    Sigmoid,
+}
+
+impl Activation {
+    pub fn forward<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+        match self {
+            Self::Gelu => gelu(x),
+            Self::GeluNew => gelu_approximate(x),
+            Self::QuickGelu => x.clone() * sigmoid(x * 1.702),
+            Self::Relu => relu(x),
+            Self::Silu => silu(x),
+            Self::Tanh => tanh(x),
+            Self::Sigmoid => sigmoid(x),
+        }
+    }
+}
+
+/// `[batch, sequence, heads * head]` as `[batch, heads, sequence, head]`.
+pub fn split_heads(x: Tensor<3>, heads: usize) -> Tensor<4> {
+    let [batch, length, width] = x.dims();
+    x.reshape([batch, length, heads, width / heads]).swap_dims(1, 2)
+}
+
+/// The inverse of [`split_heads`].
+pub fn merge_heads(x: Tensor<4>) -> Tensor<3> {
+    let [batch, heads, length, head] = x.dims();
+    x.swap_dims(1, 2).reshape([batch, length, heads * head])
+}
+
+/// Grouped queries: every head of keys and values serves `times` neighbouring query heads.
+pub fn repeat_heads(x: Tensor<4>, times: usize) -> Tensor<4> {
+    let [batch, heads, length, head] = x.dims();
+    x.reshape([batch, heads, 1, length, head]).repeat_dim(2, times).reshape([batch, heads * times, length, head])
+}
+
+/// What [`attend`] does besides the plain product.
+#[derive(Clone, Debug, Default)]
+pub struct Scores {
+    /// Factor of the scores; `None` for 1 / sqrt(head size).
+    pub scale: Option<f64>,
+    /// `cap * tanh(scores / cap)` (Gemma 2).
+    pub softcap: Option<f64>,
+}
+
+/// Softmax of the scaled scores, times the values. `mask` is true where a query must not look; `bias` is added to the scores.
+pub fn attend(
+    q: Tensor<4>,
+    k: Tensor<4>,
+    v: Tensor<4>,
+    mask: Option<Tensor<4, Bool>>,
+    bias: Option<Tensor<4>>,
+    how: &Scores,
+) -> Tensor<4> {
+    let scale = how.scale.unwrap_or_else(|| (q.dims()[3] as f64).powf(-0.5));
+    let mut scores = q.matmul(k.transpose()) * scale;
+    if let Some(cap) = how.softcap {
+        scores = tanh(scores / cap) * cap;
+    }
+    if let Some(bias) = bias {
+        scores = scores + bias;
+    }
+    if let Some(mask) = mask {
+        scores = scores.mask_fill(mask, f32::MIN);
+    }
+    softmax(scores, 3).matmul(v)
+}
+
+/// True above the diagonal, and below it beyond `window` tokens (the token itself counts). `[1, 1, length, length]`
+pub fn causal_mask(length: usize, window: Option<usize>, device: &Device) -> Tensor<4, Bool> {
+    let hidden = |query: usize, key: usize| key > query || window.is_some_and(|window| query - key >= window);
+    let cells: Vec<bool> = (0..length * length).map(|i| hidden(i / length, i % length)).collect();
+    Tensor::from_data(TensorData::new(cells, [1, 1, length, length]), device)
+}
+
+/// Burn's masks from a tokenizer's `attention_mask` (1 for tokens, 0 for padding): `[batch, sequence]`, true at padding.
+pub fn padding(attention_mask: Tensor<2, burn::tensor::Int>) -> Tensor<2, Bool> {
+    attention_mask.equal_scalar(0)
+}
+
+/// How rotary positions pair the elements of a head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairing {
+    /// (0, 1), (2, 3)…: what Burn's `RotaryEncoding` computes, and Meta's files hold.
+    Adjacent,
+    /// (0, n/2), (1, n/2 + 1)…: "rotate half", what Hugging Face's files hold.
+    Halves,
+}
+
+/// Rotary positions. Only the first `2 * frequencies.len()` elements of a head turn.
+#[derive(Clone, Debug)]
+pub struct Rotary {
+    /// Turn per token, in radians, one per pair.
+    pub frequencies: Vec<f64>,
+    /// Factor of sines and cosines (YaRN, LongRoPE); 1 elsewhere.
+    pub scale: f64,
+    pub pairing: Pairing,
+}
+
+impl Rotary {
+    pub fn new(parameters: &RopeParameters, head: usize, pairing: Pairing, length: usize) -> Self {
+        let turning = (head as f64 * parameters.partial_rotary_factor) as usize;
+        let (frequencies, scale) = parameters.frequencies(turning, length);
+        Self { frequencies, scale, pairing }
+    }
+
+    /// Turn queries or keys whose first token stands at `offset`.
+    pub fn forward(&self, x: Tensor<4>, offset: usize) -> Tensor<4> {
+        let [batch, heads, length, head] = x.dims();
+        let pairs = self.frequencies.len();
+        let turning = 2 * pairs;
+        let device = x.device();
+        let table = |f: fn(f64) -> f64| {
+            let angles = (0..length).flat_map(|t| self.frequencies.iter().map(move |w| (t + offset) as f64 * w));
+            let cells: Vec<f32> = angles.map(|angle| (f(angle) * self.scale) as f32).collect();
+            Tensor::<4>::from_data(TensorData::new(cells, [1, 1, length, pairs]), &device)
+        };
+        let (cos, sin) = (table(f64::cos), table(f64::sin));
+        let rest = (turning < head).then(|| x.clone().narrow(3, turning, head - turning));
+        let x = x.narrow(3, 0, turning);
+        let (first, second) = match self.pairing {
+            Pairing::Halves => (x.clone().narrow(3, 0, pairs), x.narrow(3, pairs, pairs)),
+            Pairing::Adjacent => {
+                let x = x.reshape([batch, heads, length, pairs, 2]);
+                (x.clone().narrow(4, 0, 1).squeeze_dim(4), x.narrow(4, 1, 1).squeeze_dim(4))
+            }
+        };
+        let turned = (first.clone() * cos.clone() - second.clone() * sin.clone(), second * cos + first * sin);
+        let turned = match self.pairing {
+            Pairing::Halves => Tensor::cat(vec![turned.0, turned.1], 3),
+            Pairing::Adjacent => {
+                Tensor::stack::<5>(vec![turned.0, turned.1], 4).reshape([batch, heads, length, turning])
+            }
+        };
+        match rest {
+            Some(rest) => Tensor::cat(vec![turned, rest], 3),
+            None => turned,
+        }
+    }
+}
+
+/// `rope_parameters` of a config.json, or the older `rope_theta` beside `rope_scaling`.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct RopeParameters {
+    pub rope_theta: f64,
+    #[serde(alias = "type")]
+    pub rope_type: String,
+    pub partial_rotary_factor: f64,
+    pub factor: f64,
+    pub low_freq_factor: f64,
+    pub high_freq_factor: f64,
+    pub original_max_position_embeddings: Option<usize>,
+    pub max_position_embeddings: Option<usize>,
+    pub attention_factor: Option<f64>,
+    pub beta_fast: f64,
+    pub beta_slow: f64,
+    pub mscale: Option<f64>,
+    pub mscale_all_dim: Option<f64>,
+    pub truncate: bool,
+    pub short_factor: Vec<f64>,
+    pub long_factor: Vec<f64>,
+}
+
+impl Default for RopeParameters {
+    fn default() -> Self {
+        Self {
+            rope_theta: 10_000.0,
+            rope_type: "default".into(),
+            partial_rotary_factor: 1.0,
+            factor: 1.0,
+            low_freq_factor: 1.0,
+            high_freq_factor: 4.0,
+            original_max_position_embeddings: None,
+            max_position_embeddings: None,
+            attention_factor: None,
+            beta_fast: 32.0,
+            beta_slow: 1.0,
+            mscale: None,
+            mscale_all_dim: None,
+            truncate: true,
+            short_factor: vec![],
+            long_factor: vec![],
+        }
+    }
+}
+
+impl RopeParameters {
+    /// Turns per token and the factor of sines and cosines, for heads of which `turning` elements turn. `length` is the
+    /// number of tokens of the whole text: some scalings depend on it.
+    pub fn frequencies(&self, turning: usize, length: usize) -> (Vec<f64>, f64) {
+        let plain = |theta: f64| -> Vec<f64> {
+            (0..turning / 2).map(|i| theta.powf(-((2 * i) as f64) / turning as f64)).collect()
+        };
+        let base = plain(self.rope_theta);
+        let trained = self.original_max_position_embeddings.or(self.max_position_embeddings).unwrap_or(length);
+        match self.rope_type.as_str() {
+            "default" => (base, 1.0),
+            "linear" => (base.iter().map(|w| w / self.factor).collect(), 1.0),
+            "dynamic" => {
+                let grown = length.max(trained) as f64 / trained as f64;
+                let stretch = self.factor * grown - (self.factor - 1.0);
+                let exponent = turning as f64 / (turning as f64 - 2.0);
+                (plain(self.rope_theta * stretch.powf(exponent)), 1.0)
+            }
+            "llama3" => (base.iter().map(|w| self.llama3(*w, trained as f64)).collect(), 1.0),
+            "yarn" => self.yarn(&base, turning, trained as f64),
+            "longrope" | "su" => {
+                let factors = if length > trained { &self.long_factor } else { &self.short_factor };
+                let grown = self.max_position_embeddings.map_or(self.factor, |max| max as f64 / trained as f64);
+                let grown = if self.factor > 1.0 { self.factor } else { grown };
+                let scale = if grown <= 1.0 { 1.0 } else { (1.0 + grown.ln() / (trained as f64).ln()).sqrt() };
+                let frequencies = base.iter().zip(factors).map(|(w, factor)| w / factor).collect();
+                (frequencies, self.attention_factor.unwrap_or(scale))
+            }
+            other => panic!("rope_type {other} is not known here"),
+        }
+    }
+
+    fn llama3(&self, w: f64, trained: f64) -> f64 {
+        let wavelength = 2.0 * std::f64::consts::PI / w;
+        if wavelength > trained / self.low_freq_factor {
+            w / self.factor
+        } else if wavelength < trained / self.high_freq_factor {
+            w
+        } else {
+            let span = self.high_freq_factor - self.low_freq_factor;
+            let smooth = (trained / wavelength - self.low_freq_factor) / span;
+            (1.0 - smooth) * w / self.factor + smooth * w
+        }
+    }
+
+    fn yarn(&self, base: &[f64], turning: usize, trained: f64) -> (Vec<f64>, f64) {
+        let at = |turns: f64| {
+            turning as f64 * (trained / (turns * 2.0 * std::f64::consts::PI)).ln() / (2.0 * self.rope_theta.ln())
+        };
+        let (low, high) = (at(self.beta_fast), at(self.beta_slow));
+        let (low, high) = if self.truncate { (low.floor(), high.ceil()) } else { (low, high) };
+        let (low, high) = (low.max(0.0), high.min(turning as f64 - 1.0));
+        let high = if low == high { high + 0.001 } else { high };
+        let blend = |(i, w): (usize, &f64)| {
+            let ramp = ((i as f64 - low) / (high - low)).clamp(0.0, 1.0);
+            w / self.factor * ramp + w * (1.0 - ramp)
+        };
+        let m = |scale: f64| if self.factor <= 1.0 { 1.0 } else { 0.1 * scale * self.factor.ln() + 1.0 };
+        let scale = match (self.attention_factor, self.mscale, self.mscale_all_dim) {
+            (Some(given), _, _) => given,
+            (None, Some(one), Some(all)) => m(one) / m(all),
+            _ => m(1.0),
+        };
+        (base.iter().enumerate().map(blend).collect(), scale)
+    }
+}
+
+/// The rotary settings of a config.json, in the spellings of all years. Flatten it into a config.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Rope {
+    pub rope_parameters: Option<RopeByKind>,
+    pub rope_scaling: Option<RopeParameters>,
+    pub rope_theta: Option<f64>,
+    #[serde(alias = "rotary_pct")]
+    pub partial_rotary_factor: Option<f64>,
+    pub max_position_embeddings: Option<usize>,
+    pub original_max_position_embeddings: Option<usize>,
+}
+
+/// One setting for all layers, or one per kind of layer (`full_attention`, `sliding_attention`).
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+pub enum RopeByKind {
+    Kinds(BTreeMap<String, RopeParameters>),
+    All(Box<RopeParameters>),
+}
+
+impl Rope {
+    /// The settings for a kind of layer; `theta` is what the family takes where the config says nothing.
+    pub fn parameters(&self, kind: &str, theta: f64) -> RopeParameters {
+        let mut found = match &self.rope_parameters {
+            Some(RopeByKind::Kinds(kinds)) => kinds.get(kind).cloned().unwrap_or_default(),
+            Some(RopeByKind::All(all)) => (**all).clone(),
+            None => {
+                let mut old = self.rope_scaling.clone().unwrap_or_default();
+                old.rope_theta = self.rope_theta.unwrap_or(theta);
+                old
+            }
+        };
+        if let Some(share) = self.partial_rotary_factor {
+            found.partial_rotary_factor = share;
+        }
+        found.max_position_embeddings = self.max_position_embeddings;
+        found.original_max_position_embeddings =
+            found.original_max_position_embeddings.or(self.original_max_position_embeddings);
+        found
+    }
+}
+
+/// Sizes and habits of a [`GroupedAttention`].
+#[derive(Clone, Debug)]
+pub struct GroupedAttentionConfig {
+    pub width: usize,
+    pub heads: usize,
+    pub kv_heads: usize,
+    pub head: usize,
+    /// Biases of queries, keys and values.
+    pub qkv_bias: bool,
+    pub output_bias: bool,
+    pub qk_norm: QkNorm,
+    pub scores: Scores,
+}
+
+/// Where an RMS norm of queries and keys runs, with its epsilon.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum QkNorm {
+    None,
+    /// Along each head (Qwen 3, Gemma 3).
+    Head(f64),
+    /// Along the whole projection (OLMo 2).
+    Whole(f64),
+}
+
+impl GroupedAttentionConfig {
+    pub fn init(&self, device: &Device) -> GroupedAttention {
+        let (queries, keys) = (self.heads * self.head, self.kv_heads * self.head);
+        let linear = |i, o, bias| LinearConfig::new(i, o).with_bias(bias).init(device);
+        let norm = |whole| match self.qk_norm {
+            QkNorm::None => None,
+            QkNorm::Head(eps) => Some(RmsNormConfig::new(self.head).with_epsilon(eps).init(device)),
+            QkNorm::Whole(eps) => Some(RmsNormConfig::new(whole).with_epsilon(eps).init(device)),
+        };
+        GroupedAttention {
+            wq: linear(self.width, queries, self.qkv_bias),
+            wk: linear(self.width, keys, self.qkv_bias),
+            wv: linear(self.width, keys, self.qkv_bias),
+            wo: linear(queries, self.width, self.output_bias),
+            q_norm: norm(queries),
+            k_norm: norm(keys),
+            config: self.clone(),
+        }
+    }
+}
+
+/// Causal attention with grouped queries and rotary positions, under llama-burn's names.
+#[derive(Module, Debug)]
+pub struct GroupedAttention {
+    pub wq: Linear,
+    pub wk: Linear,
+    pub wv: Linear,
+    pub wo: Linear,
+    pub q_norm: Option<RmsNorm>,
+    pub k_norm: Option<RmsNorm>,
+    #[module(skip)]
+    pub config: GroupedAttentionConfig,
+}
+
+impl GroupedAttention {
+    /// `x`: `[batch, sequence, width]`; `mask` is true where a query must not look.
+    pub fn forward(&self, x: Tensor<3>, rotary: &Rotary, mask: Tensor<4, Bool>) -> Tensor<3> {
+        let c = &self.config;
+        let (q, k, v) = (self.wq.forward(x.clone()), self.wk.forward(x.clone()), self.wv.forward(x));
+        let (q, k) = match c.qk_norm {
+            QkNorm::Whole(_) => (normed(&self.q_norm, q), normed(&self.k_norm, k)),
+            _ => (q, k),
+        };
+        let (q, k, v) = (split_heads(q, c.heads), split_heads(k, c.kv_heads), split_heads(v, c.kv_heads));
+        let (q, k) = match c.qk_norm {
+            QkNorm::Head(_) => (normed(&self.q_norm, q), normed(&self.k_norm, k)),
+            _ => (q, k),
+        };
+        let (q, k) = (rotary.forward(q, 0), rotary.forward(k, 0));
+        let times = c.heads / c.kv_heads;
+        let y = attend(q, repeat_heads(k, times), repeat_heads(v, times), Some(mask), None, &c.scores);
+        self.wo.forward(merge_heads(y))
+    }
+}
+
+fn normed<const D: usize>(norm: &Option<RmsNorm>, x: Tensor<D>) -> Tensor<D> {
+    match norm {
+        Some(norm) => norm.forward(x),
+        None => x,
+    }
+}
+
+/// `w2(act(linear_inner(x)) * linear_outer(x))`, under llama-burn's names.
+#[derive(Module, Debug)]
+pub struct GatedFeedForward {
+    pub swiglu: SwiGlu,
+    pub w2: Linear,
+    #[module(skip)]
+    pub activation: Activation,
+}
+
+impl GatedFeedForward {
+    pub fn new(width: usize, inner: usize, bias: bool, activation: Activation, device: &Device) -> Self {
+        Self {
+            swiglu: SwiGluConfig::new(width, inner).with_bias(bias).init(device),
+            w2: LinearConfig::new(inner, width).with_bias(bias).init(device),
+            activation,
+        }
+    }
+
+    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
+        let gate = self.activation.forward(self.swiglu.linear_inner.forward(x.clone()));
+        self.w2.forward(gate * self.swiglu.linear_outer.forward(x))
+    }
+}

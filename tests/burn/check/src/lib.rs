@@ -1,0 +1,7 @@
+//! The recorded cases, and which Burn model stands for which family.
+
+mod case;
+mod families;
+
+pub use case::{Case, Problem, Verdict};
+pub use families::run;
