@@ -248,9 +248,12 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:
 
     Raises:
         DecisionNeededError: `auto` found none, or more than one.
+        SourceError: the configuration beside the weights is damaged, so that nothing would decide but the names.
     """
     if recipe == "none":
         return _Chosen(None)
+    if checkpoint.config_fault is not None:
+        raise checkpoint.config_fault
     if recipe != "auto":
         return _Chosen(load_recipe(recipe), "as asked for")
     if checkpoint.container == Format.BURNPACK.value or _has_layout_of_burn(checkpoint):

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from importer.arrays import Array
 from importer.dtypes import DType
+from importer.errors import SourceError
 
 if TYPE_CHECKING:
     import numpy as np
@@ -113,6 +114,7 @@ class Checkpoint:
         foreign_globals: classes and functions named in the file.
         config: contents of config.json or params.json found beside it, or None.
         config_path: where that was found.
+        config_fault: why a configuration that lies there could not be read; None where it could, or there is none.
         metadata: `__metadata__` of safetensors, metadata of burnpack.
         scalars: scalars of burnpack.
         param_ids: burnpack parameter ids by tensor name.
@@ -132,6 +134,7 @@ class Checkpoint:
     foreign_globals: tuple[ForeignGlobal, ...] = ()
     config: Mapping[str, object] | None = None
     config_path: str | None = None
+    config_fault: SourceError | None = None
     metadata: Mapping[str, str] = field(default_factory=dict)
     scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
     param_ids: Mapping[str, int] = field(default_factory=dict)

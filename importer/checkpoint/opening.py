@@ -107,6 +107,7 @@ def _open(path: str | os.PathLike[str], root: str | None, packing: Packing) -> C
         foreign_globals=tuple(contents.foreign.values()),
         config=opened.config,
         config_path=opened.config_path,
+        config_fault=opened.config_fault,
         metadata={} if isinstance(container, PickleContainer) else container.metadata,
         scalars={} if isinstance(container, PickleContainer) else container.scalars,
         param_ids={} if isinstance(container, PickleContainer) else container.param_ids,

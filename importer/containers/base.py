@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 from importer.arrays import Array
 from importer.dtypes import DType
+from importer.errors import SourceError
 from importer.storages import Storage
 from importer.unpickling import Global, PersistentId, Unpickled
 
@@ -203,10 +204,12 @@ class Opened:
         container: the weights.
         config: contents of `config.json`, or else `params.json`, in the folder of the weights; None without one.
         config_path: the file they came from.
+        config_fault: why a configuration that is there could not be read.
         notes: remarks for the report.
     """
 
     container: Container
     config: Mapping[str, object] | None = None
     config_path: str | None = None
+    config_fault: SourceError | None = None
     notes: tuple[str, ...] = ()

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import errno
 import os
 import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from importer.containers.foreign import describe
 from importer.errors import CorruptContainerError, LimitError, Location, MissingFileError, SourceError, shown
 from importer.limits import Limits
 from importer.storages import SourceFile
 
-__all__ = ["is_folder", "open_source", "parse_json_object", "path_inside", "read_json_object"]
+__all__ = ["is_folder", "looks_like_json_object", "open_source", "parse_json_object", "path_inside", "read_json_object"]
+
+_DESCRIBED_BYTES = 1024
 
 
 def is_folder(path: Path) -> bool:
@@ -87,22 +91,77 @@ def read_json_object(path: Path, limits: Limits) -> Mapping[str, object]:
     return parse_json_object(file.read(0, file.size), where)
 
 
+def looks_like_json_object(head: bytes) -> bool:
+    """Whether a file that begins with `head` can be a JSON object, with or without a byte order mark."""
+    return _decoded(head, errors="ignore").lstrip()[:1] == "{"
+
+
 def parse_json_object(data: bytes, where: Location) -> Mapping[str, object]:
     """Return the JSON object in `data`; a key twice in one object is refused, since readers differ in which one wins.
 
+    UTF-8 and UTF-16 are read, with the byte order marks that editors on Windows put first.
+
     Raises:
-        CorruptContainerError: no UTF-8, no JSON, no object at the top, nested too deeply, or a key twice.
+        CorruptContainerError: no JSON, no object at the top, nested too deeply, or a key twice; says what it is instead.
     """
     import json
 
     how = "Download or copy the file again."
     try:
-        value = json.loads(data.decode("utf-8"), object_pairs_hook=_unique_keys)
+        text = _decoded(data)
+    except UnicodeDecodeError as error:
+        if data[:1] != b"{":
+            raise _no_json(data, where) from error
+        raise CorruptContainerError(f"the JSON text is damaged ({error})", where=where, how=how) from error
+    try:
+        value = json.loads(text, object_pairs_hook=_unique_keys)
+    except json.JSONDecodeError as error:
+        if text.lstrip()[:1] not in {"{", "["}:
+            raise _no_json(data, where) from error
+        raise _damaged_json(text, error.pos, error.msg, where) from error
     except (ValueError, RecursionError) as error:
         raise CorruptContainerError(f"the JSON text is damaged ({error})", where=where, how=how) from error
     if not isinstance(value, dict):
         raise CorruptContainerError("the JSON text is no object", where=where, how=how)
     return value
+
+
+def _decoded(data: bytes, errors: str = "strict") -> str:
+    """Return JSON text by its byte order mark; UTF-16 without one shows in the zeros beside its first sign."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return data.decode("utf-16", errors)
+    if data[1:2] == b"\0" and data[:1] != b"\0":
+        return data.decode("utf-16-le", errors)
+    if data[:1] == b"\0" and data[1:2] != b"\0":
+        return data.decode("utf-16-be", errors)
+    return data.decode("utf-8-sig", errors)
+
+
+def _no_json(data: bytes, where: Location) -> CorruptContainerError:
+    """Return the error for a file that was to be JSON and is something else: an error page, a pointer, nothing."""
+    what, how = describe(data[:_DESCRIBED_BYTES])
+    return CorruptContainerError(f"this is no JSON but {what}", where=where, how=how)
+
+
+def _damaged_json(text: str, position: int, message: str, where: Location) -> CorruptContainerError:
+    """Return the error for JSON text with a fault at `position`: which one, and in which line."""
+    rest, before = text[position:].lstrip(), text[:position].rstrip()
+    what, how = message, "Mend it in an editor, or download the file again."
+    if not rest:
+        what, how = "it ends too early", "Download or copy the file again."
+    elif rest[0] in "}]," and (before[-1:] == "," or message.startswith("Illegal trailing comma")):
+        what, how = "a comma before the closing bracket", "Take the comma away."
+    elif rest.startswith(("//", "/*", "#")):
+        what, how = "a comment, which JSON has none of", "Take the comment away."
+    elif rest[0] == "'":
+        what, how = "a text in single quotes", "Put it into double quotes."
+    place = Location(
+        path=where.path,
+        record=where.record,
+        line=text.count("\n", 0, position) + 1,
+        column=position - text.rfind("\n", 0, position),
+    )
+    return CorruptContainerError(f"the JSON text is damaged: {what}", where=place, how=how)
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

@@ -26,6 +26,9 @@ _LENGTH = struct.Struct("<Q")
 _METADATA = "__metadata__"
 _PACKED_BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
 _HOW = "Download or copy the file again."
+_WRITER = (
+    "The program that wrote the file is at fault, not the download: save it again with every value of it as a text."
+)
 
 
 def is_safetensors(head: bytes) -> bool:
@@ -105,8 +108,15 @@ def _read_header(file: SourceFile, limits: Limits) -> tuple[dict[str, object], i
 
 
 def _read_metadata(metadata: object, where: Location) -> Mapping[str, str]:
-    if not isinstance(metadata, dict) or not all(isinstance(value, str) for value in metadata.values()):
-        raise CorruptContainerError(f"{_METADATA} is no map of texts", where=where, how=_HOW)
+    if not isinstance(metadata, dict):
+        raise CorruptContainerError(f"{_METADATA} is no map of texts", where=where, how=_WRITER)
+    for name, value in metadata.items():
+        if not isinstance(value, str):
+            raise CorruptContainerError(
+                f"entry {shown(name)} of {_METADATA} is {shown(value)}, where only a text may stand",
+                where=where,
+                how=_WRITER,
+            )
     return metadata
 
 

@@ -15,7 +15,7 @@ from importer.containers.base import PickleContainer, SetContainer, Shard, Table
 from importer.containers.files import path_inside
 from importer.errors import CorruptContainerError, Location, MissingFileError, shown
 
-__all__ = ["Opener", "is_index", "open_sharded", "open_slices"]
+__all__ = ["Opener", "is_index", "missing_shards", "open_sharded", "open_slices", "open_unlisted"]
 
 Opener = Callable[[Path], PickleContainer | TableContainer]
 """Opens one file of a set."""
@@ -40,16 +40,10 @@ def open_sharded(path: Path, document: Mapping[str, object], opener: Opener) -> 
     expected: dict[str, set[str]] = {}
     for name, file_name in _weight_map(document, where).items():
         expected.setdefault(file_name, set()).add(name)
+    fault = missing_shards(path, document)
+    if fault is not None:
+        raise fault
     paths = {file_name: path_inside(path.parent, file_name, where) for file_name in sorted(expected)}
-    missing = [file_name for file_name, shard_path in paths.items() if not shard_path.is_file()]
-    if missing:
-        listed = ", ".join(shown(name) for name in missing[:_SHOWN_NAMES])
-        more = f" and {len(missing) - _SHOWN_NAMES} more" if len(missing) > _SHOWN_NAMES else ""
-        raise MissingFileError(
-            f"{len(missing)} of {len(paths)} shards are missing: {listed}{more}",
-            where=where,
-            how="Download the missing files into the same folder.",
-        )
     shards = tuple(
         Shard(str(shard_path), opener(shard_path), frozenset(expected[file_name]))
         for file_name, shard_path in paths.items()
@@ -59,6 +53,42 @@ def open_sharded(path: Path, document: Mapping[str, object], opener: Opener) -> 
         paths=(str(path), *(shard.path for shard in shards)),
         shards=shards,
         metadata={**_common_metadata(shards), **_texts(document.get("metadata"))},
+    )
+
+
+def missing_shards(path: Path, document: Mapping[str, object]) -> MissingFileError | None:
+    """Return the error for an index that names files which are not in its folder, None if all are.
+
+    Raises:
+        CorruptContainerError: the index is damaged or names files outside of its folder.
+    """
+    where = Location(path=str(path))
+    names = sorted(set(_weight_map(document, where).values()))
+    missing = [name for name in names if not path_inside(path.parent, name, where).is_file()]
+    if not missing:
+        return None
+    listed = ", ".join(shown(name) for name in missing[:_SHOWN_NAMES])
+    more = f" and {len(missing) - _SHOWN_NAMES} more" if len(missing) > _SHOWN_NAMES else ""
+    return MissingFileError(
+        f"{len(missing)} of {len(names)} shards are missing: {listed}{more}",
+        where=where,
+        how="Download the missing files into the same folder.",
+    )
+
+
+def open_unlisted(paths: Sequence[Path], opener: Opener) -> SetContainer:
+    """Open numbered shards that are all there, without an index; every tensor in them belongs to the set.
+
+    Raises:
+        SourceError: whatever is wrong with a shard.
+    """
+    shards = tuple(Shard(str(path), opener(path)) for path in paths)
+    return SetContainer(
+        kind="sharded",
+        paths=tuple(map(str, paths)),
+        shards=shards,
+        metadata=_common_metadata(shards),
+        notes=(f"{len(paths)} numbered shards without an index: all of their tensors were taken",),
     )
 
 

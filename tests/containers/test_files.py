@@ -68,6 +68,21 @@ def test_a_json_document_is_read(save: Save) -> None:
     assert read_json_object(save(b'{"a": [1]}'), DEFAULT_LIMITS) == {"a": [1]}
 
 
+@pytest.mark.parametrize(
+    "data",
+    [
+        b'\xef\xbb\xbf{"a": "\xc3\xa9"}',
+        '{"a": "é"}'.encode("utf-16"),
+        '{"a": "é"}'.encode("utf-16-le"),
+        '{"a": "é"}'.encode("utf-16-be"),
+        b"\xfe\xff" + '{"a": "é"}'.encode("utf-16-be"),
+    ],
+    ids=["utf-8 with mark", "utf-16 with mark", "utf-16 le", "utf-16 be", "utf-16 be with mark"],
+)
+def test_what_editors_put_before_the_text_does_no_harm(data: bytes) -> None:
+    assert parse_json_object(data, WHERE) == {"a": "é"}
+
+
 def test_a_document_beyond_the_limit_is_refused_unread(save: Save) -> None:
     with pytest.raises(LimitError, match="max_text_record_bytes: allowed 5, found 10"):
         read_json_object(save(b'{"a": [1]}'), Limits(max_text_record_bytes=5))
@@ -77,7 +92,18 @@ def test_a_document_beyond_the_limit_is_refused_unread(save: Save) -> None:
     ("data", "message"),
     [
         pytest.param(b"{", "damaged", id="cut"),
-        pytest.param(b"\xff", "damaged", id="no UTF-8"),
+        pytest.param(b"\xff\x00\xff", "no JSON but of an unknown kind", id="binary"),
+        pytest.param(b'{"\xff": 1}', "damaged", id="no UTF-8"),
+        pytest.param(b'{\n "a": 1,\n}', r"index.json:3:1.*a comma before the closing bracket", id="trailing comma"),
+        pytest.param(b'{"a": [1, 2,]}', "a comma before the closing bracket", id="trailing comma in a list"),
+        pytest.param(b'{"a": 1 // one\n}', "a comment", id="comment"),
+        pytest.param(b"{'a': 1}", "single quotes", id="single quotes"),
+        pytest.param(b'{"a": ', "ends too early", id="cut in a value"),
+        pytest.param(b"", "no JSON but an empty file", id="empty"),
+        pytest.param(b"<!DOCTYPE html><html>", "no JSON but an HTML page", id="html"),
+        pytest.param(b'<?xml version="1.0"?><Error/>', "no JSON but an XML document", id="xml"),
+        pytest.param(b"Entry not found", "no JSON but text", id="text"),
+        pytest.param(b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 5\n", "Git LFS", id="lfs"),
         pytest.param(b"[" * 100_000, "damaged", id="deep"),
         pytest.param(b"[1]", "no object", id="list"),
         pytest.param(b'{"a": 1, "b": 2, "a": 3}', "'a' stands twice", id="key twice"),

@@ -56,7 +56,7 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d7a" * 16 
         pytest.param(bytes(5000), "a file of zeros", id="zeros"),
         pytest.param(b"<!DOCTYPE html>\n<html>...", "an HTML page.*'resolve' instead of 'blob'", id="html"),
         pytest.param(b"\xef\xbb\xbf\n <HTML>", "an HTML page", id="html with byte order mark"),
-        pytest.param(b'<?xml version="1.0"?><Error>', "an HTML page", id="xml"),
+        pytest.param(b'<?xml version="1.0"?><Error>', "an XML document", id="xml"),
         pytest.param(LFS, "Git LFS pointer; the 437,985,387 bytes of the real file are missing", id="lfs"),
         pytest.param(gzip.compress(b"x"), "a gzip archive", id="gzip"),
         pytest.param(b"\xfd7zXZ\0...", "an xz archive", id="xz"),
@@ -74,7 +74,8 @@ LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"4d7a" * 16 
         pytest.param(b"config = 3\n", "text", id="text that begins like a pickle"),
         pytest.param("Übung\n".encode(), "text", id="text"),
         pytest.param(("x" * 1023 + "é").encode(), "text", id="text cut within a character"),
-        pytest.param(b"\x7fELF\x02\x01\x01\0\0\xff", "of an unknown kind .first bytes 7f 45 4c 46", id="binary"),
+        pytest.param(b"\x7fELF\x02\x01\x01\0\0\xff", "shared library", id="elf"),
+        pytest.param(b"\x7fELG\x02\x01\x01\0\0\xff", "of an unknown kind .first bytes 7f 45 4c 47", id="binary"),
         pytest.param(b"\x01\x02\x03", "of an unknown kind", id="control characters"),
     ],
 )

@@ -96,7 +96,9 @@ REFUSED = [
     pytest.param(build({"w": {"dtype": "F32"}}), CorruptContainerError, "damaged", id="missing fields"),
     pytest.param(build({"w": [1]}), CorruptContainerError, "damaged", id="no object"),
     pytest.param(build({"w": entry("Q9", [2], 0, 8)}, bytes(8)), UnsupportedError, "'Q9' is not known", id="dtype"),
-    pytest.param(build({"__metadata__": {"a": 1}}), CorruptContainerError, "map of texts", id="metadata value"),
+    pytest.param(
+        build({"__metadata__": {"a": 1}}), CorruptContainerError, "entry 'a' of __metadata__", id="metadata value"
+    ),
     pytest.param(build({"__metadata__": []}), CorruptContainerError, "map of texts", id="metadata"),
     pytest.param(build(b'{"a": 1'), CorruptContainerError, "JSON text is damaged", id="no JSON"),
     pytest.param(build(b'{"a\xff": 1}'), CorruptContainerError, "JSON text is damaged", id="no UTF-8"),
