@@ -1,18 +1,14 @@
-"""Which globals of a pickle mean something here: torch's tensor format, plain containers, numpy's constructors, and code.
+"""Which globals of a pickle mean something here: torch's tensor format, plain containers, numpy's constructors.
 
-Three questions are answered: is a global part of the format (`is_format`), is it an inert kind of standard-library data
-(`is_inert`), and would calling it run code (`hostile_call`). The last decides only what is refused as an attack; the
-defence is that nothing is ever called. Not here: how tensors are read from calls (`tensors`, `numpy_values`).
+Not here: how tensors are read from calls (`tensors`, `numpy_values`), and what any other call would do (`conduct`).
 """
 
 from __future__ import annotations
 
-import sys
-
 from importer.dtypes import dtype_of_storage_class, dtype_of_torch
-from importer.unpickling import Call, Callee, Global
+from importer.unpickling import Call, Global
 
-__all__ = ["MAPPINGS", "NUMPY_MODULES", "SEQUENCES", "hostile_call", "is_format", "qualified_name"]
+__all__ = ["MAPPINGS", "NUMPY_MODULES", "SEQUENCES", "is_format", "qualified_name"]
 
 _BUILTINS = ("builtins", "__builtin__")
 _COPYREG = ("copyreg", "copy_reg")
@@ -62,35 +58,6 @@ _OTHER_FORMAT = frozenset(
     | {(module, name) for module in _COPYREG for name in ("_reconstructor", "__newobj__", "__newobj_ex__")}
 )
 
-_STANDARD_LIBRARY = sys.stdlib_module_names | frozenset(
-    {
-        "__builtin__", "__builtins__", "asynchat", "asyncore", "cPickle", "cgi", "commands", "copy_reg",
-        "crypt", "dill", "distutils", "imp", "nis", "pipes", "popen2", "smtpd", "spwd", "telnetlib", "thread",
-    }
-)  # fmt: skip
-"""Modules of this Python, of Python 2, and removed ones; with dill, which is made for pickling code."""
-
-_INERT_MODULES = frozenset(
-    {"collections", "datetime", "decimal", "fractions", "ipaddress", "pathlib", "uuid", "zoneinfo"}
-)
-_INERT = frozenset(
-    {
-        ("argparse", "Namespace"),
-        ("array", "_array_reconstructor"),
-        ("array", "array"),
-        ("functools", "partial"),
-        ("logging", "getLogger"),
-        ("operator", "attrgetter"),
-        ("operator", "itemgetter"),
-        ("random", "Random"),
-        ("re", "_compile"),
-        ("sre", "_compile"),
-        ("time", "struct_time"),
-        ("types", "SimpleNamespace"),
-    }
-)
-"""Standard-library calls real checkpoints contain that make data and nothing else."""
-
 
 def is_format(node: Global) -> bool:
     """Whether a global belongs to torch's tensor format, numpy's constructors or the plain builtins."""
@@ -111,43 +78,31 @@ def _is_torch_name(name: str) -> bool:
     return dtype_of_torch(name) is not None or dtype_of_storage_class(name) is not None or name == "UntypedStorage"
 
 
-def qualified_name(callee: Callee) -> Global | None:
-    """Return the class or function a callee names, following `getattr(class, name)`, by which nested classes are pickled.
+def qualified_name(callee: object) -> Global | None:
+    """Return the class or function a callee names: itself, or what a call looks up by name.
 
-    None where it is named by nothing but a computation.
+    Followed are `getattr(class, name)`, by which nested classes are pickled, and the look-ups of dill and cloudpickle: types by
+    their name, modules and their attributes. None where it is named by nothing but a computation.
     """
     attributes: list[str] = []
     while isinstance(callee, Call):
         match callee.callable, callee.args:
-            case Global(module=module, name="getattr"), ((Global() | Call()) as owner, str() as attribute) if (
-                module in _BUILTINS
-            ):
+            case Global(module=module, name="getattr"), (owner, str() as attribute, *_) if module in _BUILTINS:
                 attributes.append(attribute)
                 callee = owner
+            case Global(module="dill._dill" | "dill.dill", name="_get_attr"), (owner, str() as attribute, *_):
+                attributes.append(attribute)
+                callee = owner
+            case Global(name=look_up), (str() as name, *_) if look_up in _TYPE_LOOKUPS:
+                callee = Global("types", name)
+            case Global(name=look_up), (str() as name, *_) if look_up in _MODULE_LOOKUPS and attributes:
+                callee = Global(name, attributes.pop())
             case _:
                 return None
     if not isinstance(callee, Global):
         return None
-    return Global(callee.module, ".".join([callee.name, *reversed(attributes)]))
+    return Global(callee.module, ".".join([callee.name, *reversed(attributes)])) if attributes else callee
 
 
-def hostile_call(callee: Callee) -> str | None:
-    """Return the name of what would run code if a plain unpickler called `callee`, or None if it would make data only.
-
-    Third-party callables are unknown either way: they are listed as foreign, not refused.
-    """
-    if not isinstance(callee, Global | Call):
-        return None
-    node = qualified_name(callee)
-    if node is None:
-        return "the result of another call"
-    package, *_ = node.module.split(".")
-    *owners, _ = node.name.split(".")
-    if not _STANDARD_LIBRARY.isdisjoint(
-        owners
-    ):  # a module reached through another that imports it: torch.hub.os.system
-        return str(node)
-    if package not in _STANDARD_LIBRARY or package in _INERT_MODULES or (node.module, node.name) in _INERT:
-        return None
-    is_getattr = node.module in _BUILTINS and node.name == "getattr"
-    return None if is_format(node) or is_getattr else str(node)
+_TYPE_LOOKUPS = frozenset({"_builtin_type", "_load_type"})
+_MODULE_LOOKUPS = frozenset({"_import_module", "subimport"})

@@ -242,9 +242,14 @@ def _obj(state: State, _argument: None) -> None:
     state.stack.append(state.call(callable_, tuple(args)))
 
 
-def _new(state: State, _argument: None) -> None:
+def _reduce(state: State, _argument: None) -> None:
     args = state.stack.pop()
     state.stack[-1] = state.call(state.stack[-1], args)
+
+
+def _new(state: State, _argument: None) -> None:
+    args = state.stack.pop()
+    state.stack[-1] = state.instance(state.stack[-1], args)
 
 
 def _new_with_keywords(state: State, _argument: None) -> None:
@@ -252,7 +257,7 @@ def _new_with_keywords(state: State, _argument: None) -> None:
     args = state.stack.pop()
     if type(kwargs) is not dict:
         raise state.malformed(f"keyword arguments are a {kind_of(kwargs)}, not a dict")
-    state.stack[-1] = state.call(state.stack[-1], args, kwargs)
+    state.stack[-1] = state.instance(state.stack[-1], args, kwargs)
 
 
 def _build(state: State, _argument: None) -> None:
@@ -372,7 +377,7 @@ ACTIONS: dict[str, Action] = {
     "STACK_GLOBAL": _stack_global,
     "INST": _inst,
     "OBJ": _obj,
-    "REDUCE": _new,
+    "REDUCE": _reduce,
     "NEWOBJ": _new,
     "NEWOBJ_EX": _new_with_keywords,
     "BUILD": _build,

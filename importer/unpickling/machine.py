@@ -16,7 +16,7 @@ from importer.errors import Location, TruncatedError
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.unpickling.actions import ACTIONS
 from importer.unpickling.opcodes import OPCODES, Buffer
-from importer.unpickling.state import State
+from importer.unpickling.state import HANDED, State
 from importer.unpickling.values import Call, Global, PersistentId, Unpickled
 
 __all__ = ["collection_paused", "unpickle"]
@@ -27,6 +27,9 @@ _LONG_BINPUT, _MARK, _REDUCE, _TUPLE, _TUPLE1, _NEWFALSE, _STOP = b"r(Rt\x85\x89
 _unpack_u16 = struct.Struct("<H").unpack_from
 _unpack_u32 = struct.Struct("<I").unpack_from
 _TENSOR_END = struct.Struct("<3sI2sI2sI")
+_TORCH_UTILS = (
+    "torch._utils"  # its functions call nothing they are given, and whole models have one around every tensor
+)
 _HIGHEST_SHORT_INDEX = 0xFF
 
 _RARER = {code: (opcode, ACTIONS[opcode.name]) for code, opcode in OPCODES.items() if opcode.name in ACTIONS}
@@ -72,6 +75,8 @@ def unpickle(data: Buffer, *, where: Location, limits: Limits = DEFAULT_LIMITS, 
         tuple(state.globals.values()),
         tuple(state.called.values()),
         tuple(state.persistent_ids),
+        tuple(state.instantiated.values()),
+        tuple(state.handed),
     )
 
 
@@ -129,7 +134,12 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
                 items = tuple(stack)
                 stack = below.pop()
                 stack.append(items)
-            elif code == _REDUCE and type(args := stack[-1]) is tuple and type(target := stack[-2]) is Global:
+            elif (
+                code == _REDUCE
+                and type(args := stack[-1]) is tuple
+                and (not args or type(args[0]) not in HANDED)
+                and type(target := stack[-2]) is Global
+            ):
                 stack.pop()
                 called[id(target)] = target
                 stack[-1] = Call(target, args)

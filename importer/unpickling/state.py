@@ -12,8 +12,14 @@ from importer.errors import LimitError, Location, MalformedPickleError, shown
 from importer.limits import Limits
 from importer.unpickling.values import Call, Callee, Global, PersistentId
 
-__all__ = ["State", "kind_of"]
+__all__ = ["HANDED", "State", "kind_of"]
 
+HANDED = frozenset({Global, Call, list})
+"""Types of a first argument that a function may call, or go through calling something."""
+
+_TORCH_UTILS = (
+    "torch._utils"  # its functions call nothing they are given, and whole models have one around every tensor
+)
 _LARGEST_KEY = 1 << 63
 _KEYS = (str, bytes, float, bool, type(None), Global, Call, PersistentId)
 
@@ -28,6 +34,8 @@ class State:
         scattered: values by memo index where one was left out before; a dict, so that no index costs by being large.
         globals: every global named, by module and name; one node each.
         called: the callables of every call, by identity.
+        instantiated: the classes of every object made without a call, by identity.
+        handed: calls whose first argument may be called in turn.
         persistent_ids: every reference to the outside.
         composite_keys: keys so far whose hash the file can choose.
         at: offset of the opcode at work.
@@ -40,6 +48,8 @@ class State:
         "called",
         "composite_keys",
         "globals",
+        "handed",
+        "instantiated",
         "limits",
         "memo",
         "name",
@@ -58,6 +68,8 @@ class State:
         self.scattered: dict[int, Any] = {}
         self.globals: dict[tuple[str, str], Global] = {}
         self.called: dict[int, Callee] = {}
+        self.instantiated: dict[int, Callee] = {}
+        self.handed: list[Call] = []
         self.persistent_ids: list[PersistentId] = []
         self.composite_keys = 0
         self.at = 0
@@ -129,6 +141,15 @@ class State:
         """Return an inert call, and note what would be called."""
         self._check_call(target, args)
         self.called[id(target)] = target
+        call = Call(target, args, kwargs)
+        if args and type(args[0]) in HANDED and not (type(target) is Global and target.module == _TORCH_UTILS):
+            self.handed.append(call)
+        return call
+
+    def instance(self, target: Any, args: Any, kwargs: dict[object, object] | None = None) -> Call:
+        """Return an inert object of a class that is not called, only made an empty object of."""
+        self._check_call(target, args)
+        self.instantiated[id(target)] = target
         return Call(target, args, kwargs)
 
     def check_key(self, key: object) -> None:

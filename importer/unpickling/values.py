@@ -77,6 +77,8 @@ class Unpickled:
         globals: every class and function named, each once, in order of appearance - also where nothing keeps it.
         called: what would be called, each once, in the order of the first call.
         persistent_ids: every reference to the outside, in order, repetitions included.
+        instantiated: classes of which empty objects would be made without a call of them (`NEWOBJ`), each once.
+        handed: the calls that get a class, function, list or other call as their first argument, which they may call.
     """
 
     value: object
@@ -84,3 +86,5 @@ class Unpickled:
     globals: tuple[Global, ...]
     called: tuple[Callee, ...]
     persistent_ids: tuple[PersistentId, ...]
+    instantiated: tuple[Callee, ...] = ()
+    handed: tuple[Call, ...] = ()

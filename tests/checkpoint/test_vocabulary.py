@@ -1,11 +1,11 @@
-"""Which globals are part of the format, which calls make data, and which would run code."""
+"""Which globals are part of the format, and which name a call stands for."""
 
 from __future__ import annotations
 
 import pytest
 
-from importer.checkpoint.vocabulary import hostile_call, is_format, qualified_name
-from importer.unpickling import Callee, Global, PersistentId
+from importer.checkpoint.vocabulary import is_format, qualified_name
+from importer.unpickling import Callee, PersistentId
 from tests.builders.pickles import call, glob
 
 
@@ -53,58 +53,6 @@ def test_the_tensor_format_is_known(name: str) -> None:
 )
 def test_everything_else_is_foreign(name: str) -> None:
     assert not is_format(glob(name))
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        "os.system",
-        "posix.system",
-        "nt.system",
-        "builtins.eval",
-        "__builtin__.apply",
-        "subprocess.Popen",
-        "runpy._run_code",
-        "commands.getoutput",
-        "importlib.import_module",
-        "types.FunctionType",
-        "pickle.loads",
-        "builtins.print",
-        "webbrowser.open",
-    ],
-)
-def test_the_standard_library_beyond_data_is_hostile(name: str) -> None:
-    assert hostile_call(glob(name)) == name
-
-
-def test_a_module_reached_through_another_one_is_hostile() -> None:
-    assert hostile_call(Global("torch.hub", "os.system")) == "torch.hub.os.system"
-
-
-def test_the_result_of_another_call_is_hostile() -> None:
-    assert hostile_call(call("functools.partial", glob("os.system"))) == "the result of another call"
-
-
-@pytest.mark.parametrize(
-    "callee",
-    [
-        glob("mine.Model"),
-        glob("torch._utils._rebuild_tensor_v2"),
-        glob("collections.OrderedDict"),
-        glob("collections.defaultdict"),
-        glob("datetime.datetime"),
-        glob("pathlib.PosixPath"),
-        glob("argparse.Namespace"),
-        glob("builtins.set"),
-        glob("builtins.getattr"),
-        glob("numpy.core.multiarray.scalar"),
-        call("builtins.getattr", glob("mine.Outer"), "Inner"),
-        PersistentId(("module", glob("mine.Net"), "net.py", "class Net: ...")),
-    ],
-    ids=str,
-)
-def test_data_and_third_party_classes_are_not_hostile(callee: Callee) -> None:
-    assert hostile_call(callee) is None
 
 
 @pytest.mark.parametrize(

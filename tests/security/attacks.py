@@ -97,7 +97,7 @@ _CODE = (
     _in_pickle("NEWOBJ_EX", glob("subprocess", "Popen") + b")" + table({"args": _RUN}) + b"\x92", says="subprocess.Popen"),
     _in_pickle("BUILD calls __setstate__", glob("code", "InteractiveInterpreter") + b")\x81" + table({"a": _RUN}) + b"b", says="code."),
     _in_pickle("copyreg.__newobj__", call(glob("copyreg", "__newobj__"), _SYSTEM, _RUN) + group(_RUN) + b"R", says="result of another call"),
-    _in_pickle("a call of a call", call(glob("functools", "partial"), _SYSTEM, _RUN) + b")R", says="result of another call"),
+    _in_pickle("a call of a call", call(glob("functools", "partial"), _SYSTEM, _RUN) + b")R"),
     _in_pickle("getattr walks to a function", call(glob("builtins", "getattr"), glob("torch", "hub"), text("os.system")) + group(_RUN) + b"R"),
     _in_pickle("GLOBAL with a dotted name", glob("torch", "hub.os.system") + group(_RUN) + b"R", says="hub.os.system"),
     _in_pickle("eval in Python 2's spelling", glob("__builtin__", "eval") + group(_RUN) + b"R", says="__builtin__.eval"),
