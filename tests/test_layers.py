@@ -18,7 +18,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("dtypes",),
     ("storages",),
     ("arrays", "unpickling"),
-    ("containers",),
+    ("containers", "quantized"),
     ("checkpoint",),
     ("adapters",),
     ("recipes", "writers"),

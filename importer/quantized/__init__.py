@@ -1,0 +1,7 @@
+"""Quantised weights: recognised by settings, names or classes, and given back as real values under their real names.
+
+One module for each format says which stored tensors make one weight, and how. Not here: reading files
+(`importer.containers`, `importer.checkpoint`), and what becomes of the weights (recipes, adapters).
+"""
+
+from __future__ import annotations
