@@ -69,8 +69,8 @@ def test_a_fused_projection_is_split_as_the_model_views_it(
     ("name", "source_path", "path"),
     [
         ("siglip", "vision_model.head.attention", "vision_model.head.attention"),
-        ("clip_openai", "visual.transformer.resblocks.1.attn", "vision_model.encoder.layers.1.mha"),
-        ("clip_openai", "transformer.resblocks.0.attn", "text_model.encoder.layers.0.mha"),
+        ("clip_openai", "visual.transformer.resblocks.1.attn", "vision_model.encoder.layers.1.attention"),
+        ("clip_openai", "transformer.resblocks.0.attn", "text_model.encoder.layers.0.attention"),
     ],
 )
 def test_in_proj_holds_queries_keys_and_values_in_turn(name: str, source_path: str, path: str, tmp_path: Path) -> None:

@@ -44,8 +44,8 @@ def test_gemma_norms_gain_one_without_losing_digits_of_bfloat16(tmp_path: Path) 
     [
         ("vit", "vit.encoder.layer.0.layernorm_before", "encoder.layers.0", 2),
         ("vit_timm", "blocks.0.norm1", "encoder.layers.0", 2),
-        ("clip", "text_model.encoder.layers.0.layer_norm1", "text_model.encoder.layers.0", 2),
-        ("clip_openai", "visual.transformer.resblocks.0.ln_1", "vision_model.encoder.layers.0", 2),
+        ("clip", "text_model.encoder.layers.0.layer_norm1", "text_model.encoder.layers.0", 1),
+        ("clip_openai", "visual.transformer.resblocks.0.ln_1", "vision_model.encoder.layers.0", 1),
         ("siglip", "vision_model.encoder.layers.0.layer_norm1", "vision_model.encoder.layers.0", 2),
         ("opt", "model.decoder.layers.0.self_attn_layer_norm", "layers.0", 2),
         ("opt_350m", "model.decoder.layers.0.self_attn_layer_norm", "layers.0", 1),

@@ -181,8 +181,10 @@ def encoder_layer(
     return norm(2, x + feed_forward(x, pwff, activation))
 
 
-def decoder_layer(x: Values, memory: Values, params: Params, *, heads: int, norm_first: bool) -> Values:
-    """Run TransformerDecoderLayer (relu): with norm_first Burn uses norm_3, norm_1, norm_2 in this order."""
+def decoder_layer(
+    x: Values, memory: Values, params: Params, *, heads: int, norm_first: bool, activation: str = "relu"
+) -> Values:
+    """Run TransformerDecoderLayer: with norm_first Burn uses norm_3, norm_1, norm_2 in this order."""
 
     def norm(number: int, values: Values) -> Values:
         return layer_norm(values, below(params, f"norm_{number}"))
@@ -192,10 +194,10 @@ def decoder_layer(x: Values, memory: Values, params: Params, *, heads: int, norm
         inner = norm(3, x)
         x = x + attention(inner, inner, inner, own, heads)
         x = x + attention(norm(1, x), memory, memory, cross, heads)
-        return x + feed_forward(norm(2, x), pwff, "relu")
+        return x + feed_forward(norm(2, x), pwff, activation)
     x = norm(1, x + attention(x, x, x, own, heads))
     x = norm(2, x + attention(x, memory, memory, cross, heads))
-    return norm(3, x + feed_forward(x, pwff, "relu"))
+    return norm(3, x + feed_forward(x, pwff, activation))
 
 
 def rotate_adjacent_pairs(x: Values, theta: float) -> Values:
