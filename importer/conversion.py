@@ -124,7 +124,7 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
     result = replace(unwritten, dry_run=dry_run, allow_missing=allow_missing, strict=strict)
     if not result.is_success:
         return replace(result, seconds=time.monotonic() - started)
-    tensors = [OutputTensor(step.name, step.array, step.param_id) for step in planned.plan.steps]
+    tensors = [OutputTensor(step.name, step.array, step.param_id) for step in planned.plan.tensors]
     layout = plan_layout(tensors, destination)
     result = replace(result, output_bytes=layout.nbytes)
     if dry_run:
@@ -194,7 +194,7 @@ def plan_conversion(  # noqa: PLR0913 - the options of the command line, one for
 
 
 @dataclass(frozen=True, slots=True)
-class _Chosen:
+class _ChosenRecipe:
     """The recipe of a conversion and why it is this one; no recipe: names and layouts stay as they are."""
 
     recipe: Recipe | None
@@ -217,13 +217,13 @@ def _unwritten(source: str, planned: PlannedConversion, destination: Destination
         output=destination.path,
         format=destination.format.value,
         written=False,
-        applied=tuple(map(applied_from, plan.steps)),
+        applied=tuple(map(applied_from, plan.tensors)),
         notes=(*checkpoint.notes, *plan.notes),
         skipped=plan.skipped,
         missing=plan.missing,
         unused=plan.unused,
         errors=plan.errors,
-        idle_rules=plan.idle_rules,
+        unmatched_rules=plan.unmatched_rules,
         target=plan.target,
     )
 
@@ -243,7 +243,7 @@ def _check_not_empty(checkpoint: Checkpoint) -> None:
     )
 
 
-def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:
+def _choose(recipe: str, checkpoint: Checkpoint) -> _ChosenRecipe:
     """Return the recipe to apply.
 
     Raises:
@@ -251,19 +251,19 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _Chosen:
         SourceError: the configuration beside the weights is damaged, so that nothing would decide but the names.
     """
     if recipe == "none":
-        return _Chosen(None)
+        return _ChosenRecipe(None)
     if checkpoint.config_fault is not None:
         raise checkpoint.config_fault
     if recipe != "auto":
-        return _Chosen(load_recipe(recipe), "as asked for")
+        return _ChosenRecipe(load_recipe(recipe), "as asked for")
     if checkpoint.container == Format.BURNPACK.value or _has_layout_of_burn(checkpoint):
-        return _Chosen(None)
+        return _ChosenRecipe(None)
     names = tuple(weights_below(checkpoint))
     choice = choose_recipe(checkpoint.config, names)
     if choice.recipe is not None:
-        return _Chosen(choice.recipe, choice.why)
+        return _ChosenRecipe(choice.recipe, choice.why)
     if checkpoint.modules:
-        return _Chosen(_BY_CLASSES, "the file names the class of every module")
+        return _ChosenRecipe(_BY_CLASSES, "the file names the class of every module")
     raise _no_recipe(checkpoint, choice)
 
 
@@ -290,7 +290,7 @@ def _no_recipe(checkpoint: Checkpoint, choice: Choice) -> DecisionNeededError:
     )
 
 
-def _adapter(adapter: str, chosen: _Chosen, checkpoint: Checkpoint) -> AdapterChoice:
+def _adapter(adapter: str, chosen: _ChosenRecipe, checkpoint: Checkpoint) -> AdapterChoice:
     """Return the layout change; `auto` aims at Burn unless layouts are to stay, or are Burn's already.
 
     To transpose a file of ours a second time would be seen nowhere but in square matrices that are wrong.

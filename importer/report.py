@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from importer.errors import printable
-from importer.plan import Fault, Missing, Skipped, Step, Unused
+from importer.plan import Missing, PlannedTensor, Problem, Skipped, Unused
 
 __all__ = ["REPORT_SCHEMA_VERSION", "Applied", "ApplyResult", "applied_from"]
 
@@ -45,7 +45,7 @@ class Applied:
     rules: tuple[str, ...]
 
 
-def applied_from(step: Step) -> Applied:
+def applied_from(step: PlannedTensor) -> Applied:
     """Return the report's line for an output tensor."""
     return Applied(
         name=step.name,
@@ -78,7 +78,7 @@ class ApplyResult:
         unused: given by the source, not asked for.
         errors: entries that cannot be converted.
         notes: remarks worth reading.
-        idle_rules: rules of the recipe that matched nothing.
+        unmatched_rules: rules of the recipe that matched nothing.
         output_bytes: size of the output; 0 where the report forbids it.
         files: every file of the output, in order.
         seconds: wall time from call to result.
@@ -99,9 +99,9 @@ class ApplyResult:
     skipped: tuple[Skipped, ...] = ()
     missing: tuple[Missing, ...] = ()
     unused: tuple[Unused, ...] = ()
-    errors: tuple[Fault, ...] = ()
+    errors: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
-    idle_rules: tuple[str, ...] = ()
+    unmatched_rules: tuple[str, ...] = ()
     output_bytes: int = 0
     files: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -130,7 +130,7 @@ class ApplyResult:
         }
         plain = (
             *("source", "container", "root", "recipe", "target", "output", "format", "written", "dry_run"),
-            *("output_bytes", "files", "seconds", "allow_missing", "strict", "notes", "idle_rules"),
+            *("output_bytes", "files", "seconds", "allow_missing", "strict", "notes", "unmatched_rules"),
         )
         head.update({name: getattr(self, name) for name in plain})
         head["applied"] = [_fields(entry) for entry in self.applied]
@@ -204,7 +204,7 @@ def _unused(entries: Iterable[Unused]) -> Iterator[str]:
         yield f"{printable(entry.name)}  {entry.dtype} {list(entry.shape)}{origin}  [{printable(entry.reason)}]"
 
 
-def _errors(entries: Iterable[Fault]) -> Iterator[str]:
+def _errors(entries: Iterable[Problem]) -> Iterator[str]:
     for entry in entries:
         yield f"{printable(entry.name)}: {printable(entry.message)}. {printable(entry.how)}"
 
@@ -240,8 +240,8 @@ def _text(result: ApplyResult, limit: int) -> Iterator[str]:
     for section, count in zip(sections, counts, strict=True):
         if section.lines:
             yield from _text_list(f"{section.label} ({count}): {section.title}", section.lines, limit)
-    if result.idle_rules:
-        yield from _text_list("Rules that matched nothing", tuple(map(printable, result.idle_rules)), limit)
+    if result.unmatched_rules:
+        yield from _text_list("Rules that matched nothing", tuple(map(printable, result.unmatched_rules)), limit)
     if result.notes:
         yield from _text_list("Notes", tuple(map(printable, result.notes)), limit)
     yield "│"
@@ -285,8 +285,8 @@ def _markdown(result: ApplyResult, limit: int) -> Iterator[str]:
     yield "|" + " --: |" * len(sections)
     yield "| " + " | ".join(map(str, counts)) + " |"
     listed = [(section.label, section.lines) for section in sections if section.lines]
-    if result.idle_rules:
-        listed.append(("Rules that matched nothing", result.idle_rules))
+    if result.unmatched_rules:
+        listed.append(("Rules that matched nothing", result.unmatched_rules))
     if result.notes:
         listed.append(("Notes", result.notes))
     for title, lines in listed:

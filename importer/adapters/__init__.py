@@ -1,20 +1,20 @@
 """Module types both ways: torch's parameter names and layouts to Burn's, and back.
 
 `LAYERS` holds every kind; a kind's `to_burn` and `to_torch` take one module's parameters across. Not here: which
-parameters belong to which module (`importer.plan.modules`), and casts (`importer.plan.casting`).
+parameters belong to which module (`importer.plan.grouping`), and casts (`importer.plan.casting`).
 """
 
 from importer.adapters.classes import RefusedLayer, TypedLayer, layer_of_class
-from importer.adapters.model import (
+from importer.adapters.layer_kind import (
     Adapted,
+    AdaptedParam,
     Args,
     ArgType,
     Argument,
     ArgValue,
     Dropped,
-    Fault,
     LayerKind,
-    Piece,
+    Problem,
     Shapes,
 )
 from importer.adapters.suggestions import module_of, suggest_types
@@ -23,14 +23,14 @@ from importer.adapters.table import LAYERS
 __all__ = [
     "LAYERS",
     "Adapted",
+    "AdaptedParam",
     "ArgType",
     "ArgValue",
     "Args",
     "Argument",
     "Dropped",
-    "Fault",
     "LayerKind",
-    "Piece",
+    "Problem",
     "RefusedLayer",
     "Shapes",
     "TypedLayer",

@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from importer.adapters.composite import Child, CompositeLayer, Respelled
-from importer.adapters.model import Args, ArgType, Argument, flag, integer
-from importer.adapters.normed import Part
+from importer.adapters.composite import Child, CompositeLayer, RenamedParams
+from importer.adapters.layer_kind import Args, ArgType, Argument, flag, integer
 from importer.adapters.plain import PLAIN_LAYERS
+from importer.adapters.reparametrized import Part
 from importer.arrays import split
 from importer.errors import shown
 
@@ -52,10 +52,10 @@ class AttentionLayer(CompositeLayer):
             _linear("output", queries, d, zero_bias=bare),
         )
 
-    def respell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+    def rename_to_burn(self, parts: Mapping[str, Part], args: Args) -> RenamedParams:
         """Split the fused projections; refuse what Burn's module has no inputs for."""
         del args
-        out = Respelled()
+        out = RenamedParams()
         for name, part in parts.items():
             if name in ("in_proj_weight", "in_proj_bias"):
                 _split_projections(name, part, out)
@@ -69,10 +69,10 @@ class AttentionLayer(CompositeLayer):
         self._check_widths(out)
         return out
 
-    def unspell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+    def rename_to_torch(self, parts: Mapping[str, Part], args: Args) -> RenamedParams:
         """Fuse the projections where torch does: always the biases, the weights when all inputs have one width."""
         del args
-        out = Respelled()
+        out = RenamedParams()
         if self.cross:
             for name, source in _TORCH_PROJECTIONS.items():
                 out.join(name, [source], parts)
@@ -83,7 +83,7 @@ class AttentionLayer(CompositeLayer):
             out.join(f"out_proj.{leaf}", [f"output.{leaf}"], parts)
         return out
 
-    def _check_widths(self, out: Respelled) -> None:
+    def _check_widths(self, out: RenamedParams) -> None:
         query = out.parts.get("query.weight")
         if self.cross or query is None:
             return
@@ -95,7 +95,7 @@ class AttentionLayer(CompositeLayer):
                 out.refuse(part.sources, what, "Burn's module for that is CrossAttention: give it as the type.")
 
 
-def _split_projections(name: str, part: Part, out: Respelled) -> None:
+def _split_projections(name: str, part: Part, out: RenamedParams) -> None:
     """Put the rows of a fused projection under query, key and value."""
     rows, left = divmod((part.array.shape or (1,))[0], len(_QUERY_KEY_VALUE))
     if left:
@@ -134,9 +134,9 @@ class TransformerLayer(CompositeLayer):
             *(Child(f"norm_{n + 1}", _NORM, {"d": d, "bias": True}, bare) for n in range(len(self.pre_norms))),
         )
 
-    def respell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+    def rename_to_burn(self, parts: Mapping[str, Part], args: Args) -> RenamedParams:
         """Rename torch's children to Burn's fields; leaves already named so pass."""
-        out = Respelled()
+        out = RenamedParams()
         names = {torch: burn for burn, torch in self._children_names(args).items()}
         for name, part in parts.items():
             head, _, leaf = name.partition(".")
@@ -146,9 +146,9 @@ class TransformerLayer(CompositeLayer):
                 out.put(f"{names[head]}.{leaf}" if head in names else name, part)
         return out
 
-    def unspell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+    def rename_to_torch(self, parts: Mapping[str, Part], args: Args) -> RenamedParams:
         """Rename Burn's fields to torch's children."""
-        out = Respelled()
+        out = RenamedParams()
         names = self._children_names(args)
         for name, part in parts.items():
             child = next(path for path in names if name.startswith(f"{path}."))
@@ -192,10 +192,10 @@ class TransformerStack(CompositeLayer):
         inner = {name: value for name, value in args.items() if name != "n"}
         return tuple(Child(f"layers.{n}", self.layer, inner) for n in range(integer(args, "n")))
 
-    def respell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+    def rename_to_burn(self, parts: Mapping[str, Part], args: Args) -> RenamedParams:
         """Pass the layers; refuse the last norm."""
         del args
-        out = Respelled()
+        out = RenamedParams()
         for name, part in parts.items():
             if name.startswith("norm."):
                 what = f"{shown(name)}: Burn's {self.name} has no norm after its last layer"

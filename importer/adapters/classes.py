@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from importer.adapters.model import Adapted, Args, Fault, LayerKind, Shapes
+from importer.adapters.layer_kind import Adapted, Args, LayerKind, Problem, Shapes
 from importer.adapters.table import LAYERS
 from importer.arrays import Array
 
@@ -103,7 +103,7 @@ class RefusedLayer(LayerKind):
     def to_burn(self, params: Mapping[str, Array], args: Args) -> Adapted:
         """Refuse every parameter."""
         del args
-        return Adapted(faults=tuple(Fault(leaf, f"{self.name}: {self.why}", self.how) for leaf in params))
+        return Adapted(faults=tuple(Problem(leaf, f"{self.name}: {self.why}", self.how) for leaf in params))
 
     def to_torch(self, params: Mapping[str, Array], args: Args) -> Adapted:
         """Refuse every parameter."""

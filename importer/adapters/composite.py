@@ -9,12 +9,12 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from importer.adapters.model import Adapted, Args, Fault, LayerKind, Piece, Shapes, faults_of
-from importer.adapters.normed import Part, fused
+from importer.adapters.layer_kind import Adapted, AdaptedParam, Args, LayerKind, Problem, Shapes, problems_of
+from importer.adapters.reparametrized import Part, fused
 from importer.arrays import Array, concat, full
 from importer.errors import TensorError, shown
 
-__all__ = ["Child", "CompositeLayer", "Respelled"]
+__all__ = ["Child", "CompositeLayer", "RenamedParams"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,11 +35,11 @@ class Child:
 
 
 @dataclass(slots=True)
-class Respelled:
+class RenamedParams:
     """Parameters under the names of the other side, orientation unchanged; filled while respelling."""
 
     parts: dict[str, Part] = field(default_factory=dict)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Problem] = field(default_factory=list)
 
     def put(self, name: str, part: Part) -> None:
         """Add a parameter; two for one name are a fault."""
@@ -63,7 +63,7 @@ class Respelled:
 
     def refuse(self, sources: tuple[str, ...], what: str, how: str) -> None:
         """Note that a parameter made from these leaves cannot be taken across."""
-        self.faults += faults_of(sources, what, how)
+        self.faults += problems_of(sources, what, how)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,15 +74,15 @@ class CompositeLayer(LayerKind):
     def children(self, args: Args) -> tuple[Child, ...]:
         """Return the children in Burn's field order; sizes that `args` lacks are 0."""
 
-    def respell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+    def rename_to_burn(self, parts: Mapping[str, Part], args: Args) -> RenamedParams:
         """Give torch-side leaves the names they have below Burn's children; split what is fused. Here: as they are."""
         del args
-        return Respelled(dict(parts))
+        return RenamedParams(dict(parts))
 
-    def unspell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
-        """The reverse of `respell`: from torch-oriented leaves of the children to torch's own names."""
+    def rename_to_torch(self, parts: Mapping[str, Part], args: Args) -> RenamedParams:
+        """The reverse of `rename_to_burn`: from torch-oriented leaves of the children to torch's own names."""
         del args
-        return Respelled(dict(parts))
+        return RenamedParams(dict(parts))
 
     def structure(self, names: Mapping[str, object], args: Args) -> Args:
         """Complete `args` with what the parameters' names tell about the number of children."""
@@ -101,17 +101,17 @@ class CompositeLayer(LayerKind):
         """Fuse norms, respell, then adapt each child."""
         parts, faults = fused(params, 0)
         args = self.structure(parts, args)
-        respelled = self.respell(parts, args)
+        respelled = self.rename_to_burn(parts, args)
         children = self.children(args)
         groups, strays = _grouped(respelled.parts, children)
-        pieces: list[Piece] = []
+        pieces: list[AdaptedParam] = []
         faults += respelled.faults + self._strays(respelled.parts, strays)
         for child in children:
             group = groups[child.path]
             if child.zero_bias:
                 group.update(_zero_bias(group))
             outcome = child.kind.to_burn({leaf: part.array for leaf, part in group.items()}, child.args)
-            pieces += [_below(child.path, piece, group) for piece in outcome.pieces]
+            pieces += [_below(child.path, piece, group) for piece in outcome.params]
             faults += _lifted(child.path, outcome.faults, group)
         return Adapted(tuple(pieces), (), tuple(faults))
 
@@ -128,22 +128,22 @@ class CompositeLayer(LayerKind):
             group = groups[child.path]
             outcome = child.kind.to_torch({leaf: part.array for leaf, part in group.items()}, child.args)
             faults += _lifted(child.path, outcome.faults, group)
-            for piece in (_below(child.path, piece, group) for piece in outcome.pieces):
+            for piece in (_below(child.path, piece, group) for piece in outcome.params):
                 returned[piece.name] = Part(piece.array, piece.sources, piece.note)
                 layers[piece.sources[:1]] = piece.layer
-        respelled = self.unspell(returned, args)
+        respelled = self.rename_to_torch(returned, args)
         pieces = [
-            Piece(name, part.array, layers[part.sources[:1]], part.sources, part.note)
+            AdaptedParam(name, part.array, layers[part.sources[:1]], part.sources, part.note)
             for name, part in respelled.parts.items()
         ]
         return Adapted(tuple(pieces), (), tuple(faults + respelled.faults))
 
-    def _strays(self, parts: Mapping[str, Part], names: Sequence[str]) -> list[Fault]:
+    def _strays(self, parts: Mapping[str, Part], names: Sequence[str]) -> list[Problem]:
         how = "Drop it, rename it, or correct the layer's arguments."
         return [
             fault
             for name in names
-            for fault in faults_of(parts[name].sources, f"{shown(name)} has no place in {self.describe()}", how)
+            for fault in problems_of(parts[name].sources, f"{shown(name)} has no place in {self.describe()}", how)
         ]
 
 
@@ -162,20 +162,20 @@ def _grouped(parts: Mapping[str, Part], children: tuple[Child, ...]) -> tuple[di
     return groups, strays
 
 
-def _below(path: str, piece: Piece, group: Mapping[str, Part]) -> Piece:
+def _below(path: str, piece: AdaptedParam, group: Mapping[str, Part]) -> AdaptedParam:
     """Return a child's piece as its parent's: full name, the file's leaves as sources, and notes joined."""
     behind = [group[leaf] for leaf in piece.sources]
     sources = tuple(source for part in behind for source in part.sources)
     notes = dict.fromkeys(note for note in (*(part.note for part in behind), piece.note) if note)
-    return Piece(f"{path}.{piece.name}", piece.array, piece.layer, sources, "; ".join(notes))
+    return AdaptedParam(f"{path}.{piece.name}", piece.array, piece.layer, sources, "; ".join(notes))
 
 
-def _lifted(path: str, faults: Sequence[Fault], group: Mapping[str, Part]) -> list[Fault]:
+def _lifted(path: str, faults: Sequence[Problem], group: Mapping[str, Part]) -> list[Problem]:
     """Return a child's faults as its parent's, naming the file's leaves."""
     return [
         lifted
         for fault in faults
-        for lifted in faults_of(group[fault.leaf].sources, f"{path}: {fault.what}", fault.how)
+        for lifted in problems_of(group[fault.leaf].sources, f"{path}: {fault.what}", fault.how)
     ]
 
 

@@ -1,6 +1,6 @@
 """Layers whose parameters correspond one to one: renamed, transposed, dropped or synthesised, never split.
 
-Not here: layers made of further layers (`composite`), and the fusing of weight and spectral norm (`normed`).
+Not here: layers made of further layers (`composite`), and the fusing of weight and spectral norm (`reparametrized`).
 
 Layouts and shapes: burn-spec part 7.1 (torch shapes run with torch 2.13; Burn's fields read in burn-nn).
 """
@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from importer.adapters.model import (
+from importer.adapters.layer_kind import (
     Adapted,
+    AdaptedParam,
     Args,
     ArgType,
     Argument,
     Dropped,
-    Fault,
     LayerKind,
-    Piece,
+    Problem,
     Shapes,
-    faults_of,
     flag,
     integer,
     integers,
+    problems_of,
 )
-from importer.adapters.normed import Part, fused
+from importer.adapters.reparametrized import Part, fused
 from importer.arrays import Array, full, transpose
 from importer.errors import UsageError, shown
 
@@ -76,7 +76,7 @@ class PlainLayer(LayerKind):
     drops: Mapping[str, str] = field(default_factory=dict)
     out_axis: int = 0
     wrong_rank: str = ""
-    complete: Callable[[Mapping[str, Array], Args], tuple[tuple[Piece, ...], tuple[Fault, ...]]] | None = None
+    complete: Callable[[Mapping[str, Array], Args], tuple[tuple[AdaptedParam, ...], tuple[Problem, ...]]] | None = None
 
     def burn_params(self, args: Args) -> Shapes:
         """Return (leaf, shape) in field order."""
@@ -89,7 +89,7 @@ class PlainLayer(LayerKind):
     def to_burn(self, params: Mapping[str, Array], args: Args) -> Adapted:
         """Rename and transpose; synthesise what Burn requires."""
         parts, faults = fused(params, self.out_axis)
-        taken: dict[str, Piece] = {}
+        taken: dict[str, AdaptedParam] = {}
         dropped: list[Dropped] = []
         for name, part in parts.items():
             leaf = next((leaf for leaf in self.leaves if name in (*leaf.torch, leaf.burn)), None)
@@ -103,7 +103,7 @@ class PlainLayer(LayerKind):
                 faults += self._rank_faults(name, part, leaf.rank)
             else:
                 array = self._moved(leaf, part.array, args)
-                taken[leaf.burn] = Piece(leaf.burn, array, self._struct, part.sources, part.note)
+                taken[leaf.burn] = AdaptedParam(leaf.burn, array, self._struct, part.sources, part.note)
         if self.complete is not None:
             made, gaps = self.complete({name: piece.array for name, piece in taken.items()}, args)
             taken.update({piece.name: piece for piece in made})
@@ -113,8 +113,8 @@ class PlainLayer(LayerKind):
 
     def to_torch(self, params: Mapping[str, Array], args: Args) -> Adapted:
         """Rename and transpose back."""
-        pieces: list[Piece] = []
-        faults: list[Fault] = []
+        pieces: list[AdaptedParam] = []
+        faults: list[Problem] = []
         for name, array in params.items():
             leaf = next((leaf for leaf in self.leaves if name == leaf.burn), None)
             if leaf is None:
@@ -122,7 +122,7 @@ class PlainLayer(LayerKind):
             elif leaf.rank is not None and len(array.shape) != leaf.rank:
                 faults += self._rank_faults(name, Part(array, (name,)), leaf.rank)
             else:
-                pieces.append(Piece(leaf.torch[0], self._moved(leaf, array, args), self._struct, (name,)))
+                pieces.append(AdaptedParam(leaf.torch[0], self._moved(leaf, array, args), self._struct, (name,)))
         return Adapted(tuple(pieces), (), tuple(faults))
 
     @property
@@ -132,36 +132,38 @@ class PlainLayer(LayerKind):
     def _moved(self, leaf: Leaf, array: Array, args: Args) -> Array:
         return transpose(array) if leaf.swapped and args.get("layout") != "col" else array
 
-    def _unknown(self, name: str, sources: tuple[str, ...]) -> tuple[Fault, ...]:
+    def _unknown(self, name: str, sources: tuple[str, ...]) -> tuple[Problem, ...]:
         known = ", ".join(spelling for leaf in self.leaves for spelling in leaf.torch[:1])
         what = f"{self.name} has no parameter {shown(name)} (it has {known})"
-        return faults_of(sources, what, "Drop it, rename it, or give the module another type.")
+        return problems_of(sources, what, "Drop it, rename it, or give the module another type.")
 
-    def _twice(self, name: str, sources: tuple[str, ...], others: tuple[str, ...]) -> tuple[Fault, ...]:
+    def _twice(self, name: str, sources: tuple[str, ...], others: tuple[str, ...]) -> tuple[Problem, ...]:
         what = f"{shown(name)} and {shown(others[0])} are the same parameter"
-        return faults_of(sources, what, "Drop one of them in the recipe.")
+        return problems_of(sources, what, "Drop one of them in the recipe.")
 
-    def _rank_faults(self, name: str, part: Part, rank: int) -> tuple[Fault, ...]:
+    def _rank_faults(self, name: str, part: Part, rank: int) -> tuple[Problem, ...]:
         reason = f": {self.wrong_rank}" if self.wrong_rank else ""
         needed = f"{self.name} needs {rank} dimension{'s'[: rank != 1]}{reason}"
         what = f"{shown(name)} has shape {list(part.array.shape)}, {needed}"
-        return faults_of(part.sources, what, "Give the module another type, or reshape the tensor in the recipe.")
+        return problems_of(part.sources, what, "Give the module another type, or reshape the tensor in the recipe.")
 
 
-def _batch_norm_complete(parts: Mapping[str, Array], args: Args) -> tuple[tuple[Piece, ...], tuple[Fault, ...]]:
+def _batch_norm_complete(
+    parts: Mapping[str, Array], args: Args
+) -> tuple[tuple[AdaptedParam, ...], tuple[Problem, ...]]:
     """Fill in what torch leaves out: gamma and beta with affine=False, statistics only when the recipe says so."""
-    made: list[Piece] = []
+    made: list[AdaptedParam] = []
     statistics = "running_mean" in parts or "running_var" in parts
     if statistics and "gamma" not in parts and "beta" not in parts:
         like = next(array for name, array in parts.items() if name.startswith("running_"))
         note = "no scale and shift in the file (affine=False): {} synthesised"
-        made.append(Piece("gamma", full(1, like.dtype, like.shape), "BatchNorm", (), note.format("ones")))
-        made.append(Piece("beta", full(0, like.dtype, like.shape), "BatchNorm", (), note.format("zeros")))
+        made.append(AdaptedParam("gamma", full(1, like.dtype, like.shape), "BatchNorm", (), note.format("ones")))
+        made.append(AdaptedParam("beta", full(0, like.dtype, like.shape), "BatchNorm", (), note.format("zeros")))
     if statistics or "gamma" not in parts:
         return tuple(made), ()
     if flag(args, "running", default=True):
         return (), (
-            Fault(
+            Problem(
                 "running_mean",
                 "this BatchNorm keeps no running statistics: PyTorch normalises by the batch at hand, "
                 "Burn at inference by stored ones",
@@ -170,8 +172,8 @@ def _batch_norm_complete(parts: Mapping[str, Array], args: Args) -> tuple[tuple[
         )
     like = parts["gamma"]
     note = "no running statistics in the file (running=False): {} synthesised"
-    made.append(Piece("running_mean", full(0, like.dtype, like.shape), "BatchNorm", (), note.format("zeros")))
-    made.append(Piece("running_var", full(1, like.dtype, like.shape), "BatchNorm", (), note.format("ones")))
+    made.append(AdaptedParam("running_mean", full(0, like.dtype, like.shape), "BatchNorm", (), note.format("zeros")))
+    made.append(AdaptedParam("running_var", full(1, like.dtype, like.shape), "BatchNorm", (), note.format("ones")))
     return tuple(made), ()
 
 

@@ -19,10 +19,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from importer.adapters.composite import Child, CompositeLayer, Respelled
-from importer.adapters.model import Args, ArgType, Argument, flag, integer
-from importer.adapters.normed import Part
+from importer.adapters.composite import Child, CompositeLayer, RenamedParams
+from importer.adapters.layer_kind import Args, ArgType, Argument, flag, integer
 from importer.adapters.plain import PLAIN_LAYERS
+from importer.adapters.reparametrized import Part
 from importer.arrays import split
 from importer.errors import shown
 
@@ -72,9 +72,9 @@ class RecurrentLayer(CompositeLayer):
             )
         )
 
-    def respell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+    def rename_to_burn(self, parts: Mapping[str, Part], args: Args) -> RenamedParams:
         """Split every stacked tensor into its gates."""
-        out = Respelled()
+        out = RenamedParams()
         places = {(layer, suffix): place for layer, suffix, place in self._places(args)}
         for name, part in parts.items():
             match = _TORCH_NAME.match(name)
@@ -96,9 +96,9 @@ class RecurrentLayer(CompositeLayer):
                     out.put(leaf, Part(array, part.sources, part.note))
         return out
 
-    def unspell(self, parts: Mapping[str, Part], args: Args) -> Respelled:
+    def rename_to_torch(self, parts: Mapping[str, Part], args: Args) -> RenamedParams:
         """Stack the gates of every layer and direction."""
-        out = Respelled()
+        out = RenamedParams()
         for layer, suffix, place in self._places(args):
             for leaf in ("weight", "bias"):
                 for half, transform in _HALVES.items():
@@ -124,7 +124,7 @@ class RecurrentLayer(CompositeLayer):
         square = match["leaf"] == "bias" or match["half"] == "ih" or shape[1:] == (rows,)
         return bool(shape) and left == 0 and square
 
-    def _pass(self, name: str, part: Part, out: Respelled) -> None:
+    def _pass(self, name: str, part: Part, out: RenamedParams) -> None:
         """Take a leaf that is spelled as Burn spells it; a projection of the state has no home."""
         if _PROJECTION.match(name):
             what = f"{shown(name)} projects the state (proj_size), which Burn's {self.name} cannot"

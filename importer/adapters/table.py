@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from importer.adapters.attention import ATTENTION_LAYERS
-from importer.adapters.model import LayerKind
+from importer.adapters.layer_kind import LayerKind
 from importer.adapters.plain import PLAIN_LAYERS
 from importer.adapters.recurrent import RECURRENT_LAYERS
 

@@ -7,6 +7,7 @@ storages; arithmetic is a kernel evaluated per block. Not here: where the output
 from __future__ import annotations
 
 from importer.arrays.arithmetic import cast, dequantize, elementwise, spectral_norm, weight_norm
+from importer.arrays.constructors import contiguous, from_bytes, full, strided
 from importer.arrays.evaluation import (
     BLOCK_BYTES,
     Sink,
@@ -18,12 +19,11 @@ from importer.arrays.evaluation import (
     to_numpy,
     write_to,
 )
-from importer.arrays.expressions import parse_expression
-from importer.arrays.movement import assemble, concat, narrow, permute, reshape, split, stack, transpose
+from importer.arrays.formulas import parse_formula
 from importer.arrays.nodes import Array
-from importer.arrays.rearranging import parse_pattern, rearrange
-from importer.arrays.sources import contiguous, from_bytes, full, strided
+from importer.arrays.rearranging import parse_axis_pattern, rearrange
 from importer.arrays.sparse import Compressed, scatter, scatter_compressed
+from importer.arrays.views import assemble, concat, narrow, permute, reshape, split, stack, transpose
 
 __all__ = [
     "BLOCK_BYTES",
@@ -42,8 +42,8 @@ __all__ = [
     "from_bytes",
     "full",
     "narrow",
-    "parse_expression",
-    "parse_pattern",
+    "parse_axis_pattern",
+    "parse_formula",
     "permute",
     "read_into",
     "rearrange",

@@ -11,12 +11,12 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from importer.arrays.expressions import parse_expression
-from importer.arrays.kernels import Cast, Dequantize, Map, Scale
-from importer.arrays.movement import broadcast, compute, narrow, permute, reshape
+from importer.arrays.computed_storages import DeferredStorage
+from importer.arrays.constructors import contiguous
+from importer.arrays.formulas import parse_formula
+from importer.arrays.kernels import Cast, Dequantize, FormulaKernel, Scale
 from importer.arrays.nodes import Array
-from importer.arrays.sources import contiguous
-from importer.arrays.spools import Deferred
+from importer.arrays.views import broadcast, compute, narrow, permute, reshape
 from importer.dtypes import DTYPES, F32, F64, DType, Kind
 from importer.errors import Location, TensorError
 
@@ -61,7 +61,7 @@ def elementwise(array: Array, expression: str) -> Array:
     """
     if not array.dtype.is_float:
         raise TensorError(f"a formula needs floating-point values, not {array.dtype}", how=_HOW)
-    return compute(Map(parse_expression(expression)), array.dtype, [array])
+    return compute(FormulaKernel(parse_formula(expression)), array.dtype, [array])
 
 
 def weight_norm(g: Array, v: Array) -> Array:
@@ -127,7 +127,7 @@ def _accumulator(dtype: DType) -> DType:
 
 
 def _deferred(dtype: DType, shape: Sequence[int], produce: Callable[[], bytes]) -> Array:
-    storage = Deferred(math.prod(shape) * dtype.itemsize, Location(path="<computed>"), produce)
+    storage = DeferredStorage(math.prod(shape) * dtype.itemsize, Location(path="<computed>"), produce)
     return contiguous(storage, dtype, shape)
 
 

@@ -1,6 +1,6 @@
 """Geometry of boxes of indices: when a box is a run of elements, where it lies after a reshape, whether boxes overlap.
 
-Pure functions on tuples. Not here: strides (`factors`), arrays (`movement`).
+Pure functions on tuples. Not here: strides (`strides`), arrays (`views`).
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
-from importer.arrays.factors import row_major
+from importer.arrays.strides import row_major
 
 __all__ = ["added", "any_overlap", "axis_groups", "box_of_run", "run_of_box"]
 

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 
-from importer.arrays.factors import row_major
 from importer.arrays.nodes import Array, View
+from importer.arrays.strides import row_major
 from importer.dtypes import F32, DType
 from importer.errors import Location
 

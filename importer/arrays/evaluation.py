@@ -16,10 +16,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from importer.arrays.factors import row_major
-from importer.arrays.movement import spooled
-from importer.arrays.nests import Nest, Tile, nest_of, runs_of
-from importer.arrays.nodes import PLAIN, Array, Computed, Mosaic, Piece, View, single
+from importer.arrays.loops import LoopNest, Tile, loop_nest, runs_of
+from importer.arrays.nodes import PLAIN, Array, Chunk, Chunked, Computed, View, single
+from importer.arrays.strides import row_major
+from importer.arrays.views import spooled
 from importer.dtypes import Kind
 from importer.storages import Storage
 
@@ -150,7 +150,7 @@ class Compute:
     """One tile of the loops over an expression."""
 
     leaf: View | Computed
-    nest: Nest
+    nest: LoopNest
     tile: Tile
     start: int
 
@@ -183,10 +183,10 @@ Task = Copy | Compute
 
 def tasks(array: Array, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Task]:
     """Yield tasks that together produce every byte of `array` once, each within about `block_bytes` of memory."""
-    pieces = array.pieces if isinstance(array, Mosaic) else (Piece((0,) * len(array.shape), single(array)),)
+    chunks = array.chunks if isinstance(array, Chunked) else (Chunk((0,) * len(array.shape), single(array)),)
     itemsize = array.dtype.itemsize
     target = row_major(array.shape)
-    for starts, leaf in pieces:
+    for starts, leaf in chunks:
         base = sum(start * step for start, step in zip(starts, target, strict=True)) * itemsize
         if 0 in leaf.shape:
             continue
@@ -194,12 +194,12 @@ def tasks(array: Array, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Task]:
             if leaf is array and leaf.sizes == leaf.shape and leaf.strides == target:
                 yield from _copies(leaf, base)
                 continue
-            nest = nest_of(leaf, target)
+            nest = loop_nest(leaf, target)
             if nest.target in {(), (1,)} and nest.steps[0] == nest.target:
                 yield from _copies(leaf, base)
                 continue
         else:
-            nest = nest_of(leaf, target)
+            nest = loop_nest(leaf, target)
         for tile in nest.tiles(block_bytes):
             first = sum(start * step for start, step in zip(tile.starts, nest.target, strict=True))
             yield Compute(leaf, nest, tile, base + first * itemsize)

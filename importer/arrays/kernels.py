@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from importer.arrays.expressions import Expression
+from importer.arrays.formulas import Formula
 
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Cast", "Dequantize", "Map", "Scale"]
+__all__ = ["Cast", "Dequantize", "FormulaKernel", "Scale"]
 
 _BF16 = "bfloat16"
 _WORD_BYTES = 4
@@ -43,10 +43,10 @@ class Cast:
 
 
 @dataclass(frozen=True, slots=True)
-class Map:
+class FormulaKernel:
     """A formula in `x`, computed in F32 (in F64 for F64)."""
 
-    expression: Expression
+    expression: Formula
 
     def __call__(self, operands: list[np.ndarray], out: np.ndarray) -> None:
         """Write the formula's value for operand 0."""

@@ -1,7 +1,7 @@
-"""The three kinds of lazy array, as data: a strided view of a storage, arithmetic over arrays, and a mosaic of pieces.
+"""The three kinds of lazy array, as data: a strided view of a storage, arithmetic over arrays, and chunks of chunks.
 
-Every expression is kept in one normal form - a mosaic of arithmetic of views - so that whatever was done to a tensor,
-evaluation meets flat loops only. Not here: building and moving them (`sources`, `movement`, `arithmetic`), and reading
+Every expression is kept in one normal form - chunks of arithmetic of views - so that whatever was done to a tensor,
+evaluation meets flat loops only. Not here: building and moving them (`constructors`, `views`, `arithmetic`), and reading
 (`evaluation`).
 """
 
@@ -18,7 +18,7 @@ from importer.storages import MemoryStorage, Storage
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["PLAIN", "Array", "Computed", "Encoding", "Kernel", "Mosaic", "Piece", "View", "empty", "single"]
+__all__ = ["PLAIN", "Array", "Chunk", "Chunked", "Computed", "Encoding", "Kernel", "View", "empty", "single"]
 
 _NOTHING = MemoryStorage(b"", Location(path="<nothing>"))
 
@@ -100,7 +100,7 @@ class Kernel(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Computed(Array):
-    """A kernel over operands of the same shape, none of which is a mosaic.
+    """A kernel over operands of the same shape, none of which is a chunked array.
 
     Attributes:
         kernel: what is computed.
@@ -111,18 +111,18 @@ class Computed(Array):
     operands: tuple[View | Computed, ...]
 
 
-class Piece(NamedTuple):
-    """A part of a mosaic and the index of its first element on every axis."""
+class Chunk(NamedTuple):
+    """A part of a chunked array and the index of its first element on every axis."""
 
     starts: tuple[int, ...]
     array: View | Computed
 
 
 @dataclass(slots=True, eq=False)
-class Mosaic(Array):
+class Chunked(Array):
     """Pieces that cover the shape exactly once."""
 
-    pieces: tuple[Piece, ...]
+    chunks: tuple[Chunk, ...]
 
 
 def empty(dtype: DType, shape: tuple[int, ...]) -> View:
@@ -131,7 +131,7 @@ def empty(dtype: DType, shape: tuple[int, ...]) -> View:
 
 
 def single(array: Array) -> View | Computed:
-    """Return `array`, which the caller knows to be no mosaic."""
+    """Return `array`, which the caller knows to be no chunked array."""
     if isinstance(array, (View, Computed)):
         return array
-    raise AssertionError(f"{type(array).__name__} inside a piece")
+    raise AssertionError(f"{type(array).__name__} inside a chunk")

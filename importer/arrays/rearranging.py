@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from types import EllipsisType
 
-from importer.arrays.movement import permute, reshape
 from importer.arrays.nodes import Array
+from importer.arrays.views import permute, reshape
 from importer.errors import TensorError, shown
 
-__all__ = ["Pattern", "parse_pattern", "rearrange"]
+__all__ = ["AxisPattern", "parse_axis_pattern", "rearrange"]
 
 _WORD = re.compile(r"\s*(\.\.\.|->|[()]|1\b|[A-Za-z_][A-Za-z0-9_]*)")
 _REST = "..."
@@ -28,7 +28,7 @@ Side = tuple[tuple[str, ...] | EllipsisType, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Pattern:
+class AxisPattern:
     """A checked pattern: what each side's axes are made of."""
 
     text: str
@@ -42,7 +42,7 @@ def rearrange(array: Array, pattern: str, sizes: Mapping[str, int] | None = None
     Raises:
         TensorError: the pattern is faulty, or the shape does not fit it.
     """
-    parsed = parse_pattern(pattern)
+    parsed = parse_axis_pattern(pattern)
     axes = _bound(parsed, array.shape, sizes or {})
     order = [name for group in parsed.after for name in _members(group, axes)]
     names = list(axes)
@@ -56,7 +56,7 @@ def rearrange(array: Array, pattern: str, sizes: Mapping[str, int] | None = None
 
 
 @lru_cache(maxsize=256)
-def parse_pattern(text: str) -> Pattern:
+def parse_axis_pattern(text: str) -> AxisPattern:
     """Check a pattern by itself, without a shape.
 
     Raises:
@@ -85,7 +85,7 @@ def parse_pattern(text: str) -> Pattern:
         raise _fault(text, "a ')' is missing" if group is not None else "'->' is missing")
     before, after = (tuple(side) for side in sides)
     _check_names(text, before, after)
-    return Pattern(text, before, after)
+    return AxisPattern(text, before, after)
 
 
 def _words(text: str) -> list[str]:
@@ -112,7 +112,7 @@ def _check_names(text: str, before: Side, after: Side) -> None:
         raise _fault(text, "'...' on the left cannot be part of a group")
 
 
-def _bound(pattern: Pattern, shape: tuple[int, ...], sizes: Mapping[str, int]) -> dict[str, int]:
+def _bound(pattern: AxisPattern, shape: tuple[int, ...], sizes: Mapping[str, int]) -> dict[str, int]:
     """Return every elementary axis of the left side with its size, in order; the rest as `...0`, `...1` and so on."""
     fixed = sum(group is not ... for group in pattern.before)
     spare = len(shape) - fixed
@@ -130,7 +130,7 @@ def _bound(pattern: Pattern, shape: tuple[int, ...], sizes: Mapping[str, int]) -
     return axes
 
 
-def _group_sizes(pattern: Pattern, group: tuple[str, ...], size: int, sizes: Mapping[str, int]) -> dict[str, int]:
+def _group_sizes(pattern: AxisPattern, group: tuple[str, ...], size: int, sizes: Mapping[str, int]) -> dict[str, int]:
     known = math.prod(sizes.get(name, 1) for name in group)
     unknown = [name for name in group if name not in sizes]
     if len(unknown) > 1:

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
+from importer.arrays.computed_storages import DeferredStorage
+from importer.arrays.constructors import contiguous
 from importer.arrays.nodes import Array
-from importer.arrays.sources import contiguous
-from importer.arrays.spools import Deferred
 from importer.dtypes import Kind
 from importer.errors import Location, TensorError
 
@@ -95,7 +95,7 @@ def _dense(values: Array, shape: Sequence[int], where: Location, fill: Callable[
         fill(made)
         return made.reshape(-1).view(np.uint8).data
 
-    return contiguous(Deferred(math.prod(shape) * values.dtype.itemsize, where, produce), values.dtype, shape)
+    return contiguous(DeferredStorage(math.prod(shape) * values.dtype.itemsize, where, produce), values.dtype, shape)
 
 
 def _fill_coordinates(indices: Array, values: Array, where: Location, made: np.ndarray) -> None:

@@ -1,6 +1,6 @@
 """One tile: fetch its elements, put them in output order, compute, and store the result. The only user of numpy here.
 
-Not here: which tiles there are (`nests`), and what runs them (`evaluation`).
+Not here: which tiles there are (`loops`), and what runs them (`evaluation`).
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from importer.arrays.factors import row_major
-from importer.arrays.nests import BLOCK_BYTES, Nest, Tile, runs_of, span_of, strips, views_of
+from importer.arrays.loops import BLOCK_BYTES, LoopNest, Tile, runs_of, span_of, strips, views_of
 from importer.arrays.nodes import Computed, Encoding, View
+from importer.arrays.strides import row_major
 from importer.dtypes import F16, F32, F64, DType, Kind
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ _COMPONENT = {4: F16, 8: F32, 16: F64}
 Elements = np.ndarray[Any, np.dtype[Any]]
 
 
-def fill_tile(leaf: View | Computed, nest: Nest, tile: Tile, buffer: memoryview, workspace: Workspace) -> None:
+def fill_tile(leaf: View | Computed, nest: LoopNest, tile: Tile, buffer: memoryview, workspace: Workspace) -> None:
     """Compute a tile into memory; `buffer` begins at the tile's first output byte."""
     raw = _RAW[leaf.dtype.itemsize]
     strides = [step * raw.itemsize for step in nest.target]
@@ -69,7 +69,9 @@ def fill_small(view: View, nbytes: int, buffer: memoryview, workspace: Workspace
     place[...] = np.ndarray(view.sizes, raw, buffer=stored, strides=[step * raw.itemsize for step in view.strides])
 
 
-def write_tile(leaf: View | Computed, nest: Nest, tile: Tile, sink: Sink, offset: int, workspace: Workspace) -> None:
+def write_tile(
+    leaf: View | Computed, nest: LoopNest, tile: Tile, sink: Sink, offset: int, workspace: Workspace
+) -> None:
     """Compute a tile and write it, block by block while they are in the cache; its first output byte is at `offset`."""
     itemsize = leaf.dtype.itemsize
     work = _Work(leaf, nest, tile, workspace)
@@ -86,7 +88,7 @@ def write_tile(leaf: View | Computed, nest: Nest, tile: Tile, sink: Sink, offset
 class _Work:
     """A tile that is being computed: what is held of its first view, and the blocks it is done in."""
 
-    def __init__(self, leaf: View | Computed, nest: Nest, tile: Tile, workspace: Workspace) -> None:
+    def __init__(self, leaf: View | Computed, nest: LoopNest, tile: Tile, workspace: Workspace) -> None:
         self.blocks = tuple(nest.blocks(tile, BLOCK_BYTES))
         self._leaf = leaf
         self._nest = nest

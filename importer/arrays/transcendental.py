@@ -4,7 +4,7 @@ numpy computes these functions with whatever vector instructions it finds, and i
 machine or release to the next. Here they are made of `+ - * /`, rounding to whole numbers and bit patterns, which IEEE 754
 fixes, one numpy call each, so that nothing is fused. All of it is done in F64: rounded to F32 or below, a result is the
 correctly rounded one but for one in some hundred million; F64 results are good to three units in the last
-place. Not here: formulas (`expressions`).
+place. Not here: formulas (`formulas`).
 
 Sources of the methods: W. J. Cody and W. Waite, Software Manual for the Elementary Functions (1980), for the reductions;
 T. J. Dekker, A floating-point technique for extending the available precision (1971), for exact products.

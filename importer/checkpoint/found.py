@@ -1,6 +1,6 @@
 """What one value of a source turns out to be: a dense array, or something tensor-like that is none.
 
-Not here: names; those belong to `importer.checkpoint.model`.
+Not here: names; those belong to `importer.checkpoint.contents`.
 """
 
 from __future__ import annotations

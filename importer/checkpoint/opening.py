@@ -12,11 +12,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
-from importer.checkpoint.foreign import foreign_globals, refuse_hostile
-from importer.checkpoint.model import Checkpoint, ForeignGlobal, Tensor, Unsupported
-from importer.checkpoint.packed import Packing, QuantizedChoice, SparseChoice
+from importer.checkpoint.contents import Checkpoint, ForeignGlobal, Tensor, Unsupported
+from importer.checkpoint.globals_audit import foreign_globals, refuse_hostile
 from importer.checkpoint.roots import candidate_roots, root_of_names
-from importer.checkpoint.walking import Findings, walk
+from importer.checkpoint.sparse_quantized import Packing, QuantizedChoice, SparseChoice
+from importer.checkpoint.walking import WalkedTree, walk
 from importer.containers import PickleContainer, Resolved, SetContainer, Shard, TableContainer, open_container
 from importer.errors import LimitError, Location, MissingFileError, UsageError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
@@ -31,7 +31,7 @@ _SHOWN_NAMES = 5
 class _Contents:
     """What one container, or several together, have in them."""
 
-    findings: Findings = field(default_factory=Findings)
+    findings: WalkedTree = field(default_factory=WalkedTree)
     roots: tuple[str, ...] = ()
     foreign: dict[str, ForeignGlobal] = field(default_factory=dict)
     unlisted: list[str] = field(default_factory=list)

@@ -1,6 +1,6 @@
 """Tensors from the calls torch has pickled them as, from 0.1 to today; nothing is called and no byte is read.
 
-Not here: names and order (`walking`), whole modules (`modules`), sparse and quantized tensors (`packed`).
+Not here: names and order (`walking`), whole modules (`saved_modules`), sparse and quantized tensors (`sparse_quantized`).
 
 Format facts: `torch/_utils.py` (`_rebuild_*`), `torch/_tensor.py` (`Tensor.__reduce_ex__`, `__setstate__`,
 `_rebuild_from_type*`), `torch/nn/parameter.py` and `torch/autograd/variable.py` of the releases.
@@ -15,7 +15,7 @@ from importer.arrays import Array, cast, strided
 from importer.checkpoint.embedded import embedded_storage, is_embedded
 from importer.checkpoint.found import Dense, NotDense
 from importer.checkpoint.numpy_values import is_numpy, read_array
-from importer.checkpoint.packed import AS_STORED, Packing, rebuild_quantized, rebuild_sparse
+from importer.checkpoint.sparse_quantized import AS_STORED, Packing, rebuild_quantized, rebuild_sparse
 from importer.checkpoint.vocabulary import MAPPINGS
 from importer.containers.base import Resolver, StorageRecord
 from importer.dtypes import DType, Kind, dtype_of_torch

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from importer.arrays import Array
+from importer.checkpoint.contents import Module, Tensor, Unsupported
 from importer.checkpoint.found import Dense, NotDense
-from importer.checkpoint.model import Module, Tensor, Unsupported
-from importer.checkpoint.modules import ModuleReader, SavedModule
 from importer.checkpoint.numpy_values import is_numpy, read_array, read_scalar
-from importer.checkpoint.packed import AS_STORED, Packing
+from importer.checkpoint.saved_modules import ModuleReader, SavedModule
+from importer.checkpoint.sparse_quantized import AS_STORED, Packing
 from importer.checkpoint.structures import attributes, elements, is_mapping, is_sequence, items, key_text
 from importer.checkpoint.tensors import TensorReader
 from importer.containers.base import PickleContainer, StorageRecord
@@ -23,7 +23,7 @@ from importer.errors import LimitError, Location, SourceError, shown
 from importer.limits import Limits
 from importer.unpickling import Call, Global, PersistentId
 
-__all__ = ["Branch", "Findings", "walk"]
+__all__ = ["Branch", "WalkedTree", "walk"]
 
 _HOSTILE_HOW = "The file was made to exhaust memory or time; if it is trusted, raise `{limit}`."
 _NAMED_DAMAGE = 20
@@ -51,7 +51,7 @@ class Branch:
 
 
 @dataclass(slots=True)
-class Findings:
+class WalkedTree:
     """What walks found, by dotted name and in file order."""
 
     tensors: dict[str, Tensor] = field(default_factory=dict)
@@ -109,7 +109,7 @@ class _Frame:
 
 
 def walk(
-    container: PickleContainer, limits: Limits, findings: Findings, name: str = "", *, packing: Packing = AS_STORED
+    container: PickleContainer, limits: Limits, findings: WalkedTree, name: str = "", *, packing: Packing = AS_STORED
 ) -> Branch:
     """Walk the tree of a container, add what is in it to `findings`, and return the tree's shape.
 
@@ -132,7 +132,7 @@ def walk(
 class _Walker:
     """One walk: the frames from the top to the place at work, what is left of the bounds, and where findings go."""
 
-    def __init__(self, container: PickleContainer, limits: Limits, findings: Findings, packing: Packing) -> None:
+    def __init__(self, container: PickleContainer, limits: Limits, findings: WalkedTree, packing: Packing) -> None:
         self.limits = limits
         self.findings = findings
         self.where = Location(path=container.paths[0])

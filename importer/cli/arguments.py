@@ -268,37 +268,37 @@ def _add_explain(commands: Commands[argparse.ArgumentParser]) -> None:
 
 
 def _run_inspect(arguments: Arguments) -> int:
-    from importer.cli.inspect import run
+    from importer.cli.inspect_command import run
 
     return run(arguments)
 
 
 def _run_convert(arguments: Arguments) -> int:
-    from importer.cli.convert import run
+    from importer.cli.convert_command import run
 
     return run(arguments)
 
 
 def _run_recipes(arguments: Arguments) -> int:
-    from importer.cli.recipes import run
+    from importer.cli.recipes_command import run
 
     return run(arguments)
 
 
 def _run_suggest(arguments: Arguments) -> int:
-    from importer.cli.suggest import run
+    from importer.cli.suggest_command import run
 
     return run(arguments)
 
 
 def _run_template(arguments: Arguments) -> int:
-    from importer.cli.template import run
+    from importer.cli.template_command import run
 
     return run(arguments)
 
 
 def _run_explain(arguments: Arguments) -> int:
-    from importer.cli.explain import run
+    from importer.cli.explain_command import run
 
     return run(arguments)
 

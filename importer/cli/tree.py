@@ -1,6 +1,6 @@
 """A checkpoint's tensors as a tree for people: sizes at every branch, runs of equal layers folded into one.
 
-Not here: what else `inspect` tells (`importer.cli.inspect`). Names are untrusted: depth is bounded and every piece is
+Not here: what else `inspect_command` tells (`importer.cli.inspect_command`). Names are untrusted: depth is bounded and every piece is
 escaped before it is printed.
 """
 

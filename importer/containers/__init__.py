@@ -16,7 +16,7 @@ from importer.containers.base import (
     StorageRecord,
     TableContainer,
 )
-from importer.containers.opening import open_container
+from importer.containers.detecting import open_container
 
 __all__ = [
     "Container",

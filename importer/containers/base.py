@@ -5,7 +5,7 @@
     TableContainer     safetensors, burnpack, distributed checkpoints: names and arrays, ready
     SetContainer       sharded sets and tensor-parallel slices: several of the above, in order
 
-`Opened` adds what lies beside the weights (config.json). Not here: which layout a file has (`opening`), and what trees and
+`Opened` adds what lies beside the weights (config.json). Not here: which layout a file has (`detecting`), and what trees and
 names mean (`importer.checkpoint`).
 """
 

@@ -38,7 +38,7 @@ _BOOL_STORES = {"Native": BOOL, "U8": U8, "U32": U32}
 
 
 @dataclass(frozen=True, slots=True)
-class _Descriptor:
+class _TensorDescriptor:
     """One tensor of the metadata; `dtype` is None for a quantized one. Offsets count from the start of the data."""
 
     name: str
@@ -123,7 +123,7 @@ def _read_metadata(file: SourceFile, limits: Limits) -> tuple[Mapping[str, objec
     return metadata, end
 
 
-def _descriptor(name: str, entry: object, where: Location) -> _Descriptor:
+def _descriptor(name: str, entry: object, where: Location) -> _TensorDescriptor:
     match entry:
         case {"dtype": spelling, "shape": list() as shape, "data_offsets": [start, end], **rest} if all(
             map(_is_unsigned, (start, end, *shape))
@@ -134,7 +134,7 @@ def _descriptor(name: str, entry: object, where: Location) -> _Descriptor:
             raise _corrupt(f"the entry of {shown(name)} is damaged", where)
     if start > end or (dtype is not None and end - start != math.prod(shape) * dtype.itemsize):
         raise _corrupt(f"tensor {shown(name)} has {end - start} bytes, which do not make {dtype} {list(shape)}", where)
-    return _Descriptor(name, dtype, tuple(shape), start, end, param_id)
+    return _TensorDescriptor(name, dtype, tuple(shape), start, end, param_id)
 
 
 def _param_id(value: object, name: str, where: Location) -> int | None:
@@ -160,7 +160,7 @@ def _element_type(spelling: object, where: Location) -> DType | None:
             )
 
 
-def _check_overlap(descriptors: Sequence[_Descriptor], where: Location) -> None:
+def _check_overlap(descriptors: Sequence[_TensorDescriptor], where: Location) -> None:
     end = 0
     for tensor in descriptors:
         if tensor.start < end and tensor.start < tensor.end:
@@ -168,7 +168,9 @@ def _check_overlap(descriptors: Sequence[_Descriptor], where: Location) -> None:
         end = max(end, tensor.end)
 
 
-def _place_data(file: SourceFile, descriptors: Sequence[_Descriptor], metadata_end: int) -> tuple[int, tuple[str, ...]]:
+def _place_data(
+    file: SourceFile, descriptors: Sequence[_TensorDescriptor], metadata_end: int
+) -> tuple[int, tuple[str, ...]]:
     """Return where the data begins, and what is odd about it."""
     data_start = metadata_end + -metadata_end % _ALIGNMENT
     end = max((tensor.end for tensor in descriptors), default=0)

@@ -55,10 +55,10 @@ def read_distributed(path: Path, tree: Unpickled, limits: Limits) -> TableContai
         UnsupportedError: the items are compressed or encrypted.
         TensorError: the chunks of a tensor do not cover it exactly once.
     """
-    return _Reader(path, limits).read(tree)
+    return _DistributedReader(path, limits).read(tree)
 
 
-class _Reader:
+class _DistributedReader:
     """One checkpoint while it is opened; files are opened once each."""
 
     __slots__ = ("_files", "_folder", "_items", "_limits", "_where")

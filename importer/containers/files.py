@@ -9,7 +9,7 @@ import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
-from importer.containers.foreign import describe
+from importer.containers.unrecognized import describe
 from importer.errors import CorruptContainerError, LimitError, Location, MissingFileError, SourceError, shown
 from importer.limits import Limits
 from importer.storages import SourceFile

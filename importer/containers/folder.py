@@ -1,7 +1,7 @@
 """Which files of a folder are the weights: names only, nothing is opened.
 
 The order of preference is that of transformers and diffusers, then what training frameworks leave behind. Where the names
-leave a choice, it is the user's. Not here: opening (`opening`), and saying what a folder without weights is
+leave a choice, it is the user's. Not here: opening (`detecting`), and saying what a folder without weights is
 (`folder_kinds`).
 """
 
@@ -17,12 +17,12 @@ from pathlib import Path
 from importer.containers.folder_kinds import describe_folder, listed
 from importer.errors import Location, MissingFileError, SourceError, UsageError
 
-__all__ = ["Candidate", "Kind", "find_config", "find_weights"]
+__all__ = ["Candidate", "CandidateKind", "find_config", "find_weights"]
 
 _CONFIGS = ("config.json", "params.json")
 
 
-class Kind(Enum):
+class CandidateKind(Enum):
     """How the files of a candidate belong together."""
 
     FILE = "file"
@@ -35,7 +35,7 @@ class Kind(Enum):
 class Candidate:
     """Files that could be the weights: one file, one index, numbered shards without an index, or tensor-parallel slices."""
 
-    kind: Kind
+    kind: CandidateKind
     paths: tuple[Path, ...]
 
 
@@ -98,12 +98,12 @@ def find_config(folder: Path) -> Path | None:
 def _of_stem(folder: Path, names: Collection[str], stem: str, extension: str) -> Iterator[Candidate]:
     """Yield the whole file, the index and the complete shards of one name."""
     if (whole := f"{stem}.{extension}") in names:
-        yield Candidate(Kind.FILE, (folder / whole,))
+        yield Candidate(CandidateKind.FILE, (folder / whole,))
     if (index := f"{stem}.{extension}.index.json") in names:
-        yield Candidate(Kind.INDEX, (folder / index,))
+        yield Candidate(CandidateKind.INDEX, (folder / index,))
     shards = _shards(names).get((stem, extension))
     if shards is not None and shards.is_complete:
-        yield Candidate(Kind.SHARDS, tuple(folder / name for name in shards.names))
+        yield Candidate(CandidateKind.SHARDS, tuple(folder / name for name in shards.names))
 
 
 def _variants(folder: Path, names: Collection[str], stem: str, extension: str) -> Iterator[Candidate]:
@@ -111,7 +111,7 @@ def _variants(folder: Path, names: Collection[str], stem: str, extension: str) -
     stem, extension = re.escape(stem), re.escape(extension)
     whole = re.compile(rf"{stem}\.{_VARIANT}\.{extension}")
     index = re.compile(rf"{stem}\.{extension}\.index\.{_VARIANT}\.json|{stem}\.{_VARIANT}\.{extension}\.index\.json")
-    for pattern, kind in ((whole, Kind.FILE), (index, Kind.INDEX)):
+    for pattern, kind in ((whole, CandidateKind.FILE), (index, CandidateKind.INDEX)):
         yield from (Candidate(kind, (folder / name,)) for name in names if pattern.fullmatch(name))
 
 
@@ -127,7 +127,7 @@ def _other_shards(folder: Path, names: Collection[str]) -> Iterator[Candidate]:
         return
     complete = [shards for shards in sets.values() if shards.is_complete]
     if len(complete) == 1:
-        yield Candidate(Kind.SHARDS, tuple(folder / name for name in complete[0].names))
+        yield Candidate(CandidateKind.SHARDS, tuple(folder / name for name in complete[0].names))
 
 
 @dataclass(slots=True)
@@ -176,7 +176,13 @@ def _other(folder: Path, names: Collection[str], where: Location) -> Candidate:
     for pattern in _OTHERS:
         found = [name for name in names if re.fullmatch(pattern, name)]
         if len(found) == 1 or (found and pattern == _SLICES):
-            kind = Kind.INDEX if found[0].endswith(".index.json") else Kind.SLICES if len(found) > 1 else Kind.FILE
+            kind = (
+                CandidateKind.INDEX
+                if found[0].endswith(".index.json")
+                else CandidateKind.SLICES
+                if len(found) > 1
+                else CandidateKind.FILE
+            )
             return Candidate(kind, tuple(folder / name for name in found))
         if found:
             _refuse_incomplete(found, where)

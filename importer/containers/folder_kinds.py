@@ -1,6 +1,6 @@
 """What a folder is that has no weights of its own: told from the names in it and one level below, with what to pass.
 
-Not here: finding weights (`folder`), and telling files by their bytes (`foreign`).
+Not here: finding weights (`folder`), and telling files by their bytes (`unrecognized`).
 """
 
 from __future__ import annotations

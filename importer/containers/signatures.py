@@ -1,7 +1,7 @@
 """First bytes of files that are no checkpoint, what to call each, and what to do: one table.
 
 Looked at after the layouts this package reads, so that none of theirs has to be excluded. Not here: text, and kinds that
-take more than fixed bytes to tell (`foreign`).
+take more than fixed bytes to tell (`unrecognized`).
 """
 
 from __future__ import annotations

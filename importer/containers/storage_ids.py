@@ -23,7 +23,7 @@ _HOW = "The file is damaged or was made to mislead; get it anew from where it ca
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class StorageView:
     """A storage that is a window into another one.
 
     Attributes:
@@ -49,7 +49,7 @@ class StorageId:
     dtype: DType | None
     key: str
     numel: int
-    view: View | None
+    view: StorageView | None
 
 
 def parse_storage_id(pid: PersistentId, where: Location) -> StorageId | Global:
@@ -111,12 +111,12 @@ def check_length(storage: Storage, identity: StorageId) -> None:
         )
 
 
-def _parse_view(rest: list[object], numel: int, where: Location) -> View | None:
+def _parse_view(rest: list[object], numel: int, where: Location) -> StorageView | None:
     match rest:
         case [] | [None]:
             return None
         case [(_, int() as offset, int() as view_numel)] if 0 <= offset <= offset + view_numel <= numel:
-            return View(offset, view_numel)
+            return StorageView(offset, view_numel)
         case _:
             raise _malformed(f"the view {shown(rest)} does not fit into its storage of {numel} elements", where)
 

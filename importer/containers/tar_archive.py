@@ -44,7 +44,7 @@ _TENSOR_HEAD = struct.Struct("<i4x")
 _HOW = "The file is damaged: download or copy it again."
 
 
-class _Member(NamedTuple):
+class _TarMember(NamedTuple):
     start: int
     end: int
 
@@ -109,7 +109,7 @@ class _Tensors:
                 )
 
 
-def _members(file: SourceFile, limits: Limits) -> Iterator[tuple[str, _Member]]:
+def _members(file: SourceFile, limits: Limits) -> Iterator[tuple[str, _TarMember]]:
     """Yield name and extent of the regular files in the archive."""
     at = 0
     seen: set[str] = set()
@@ -132,7 +132,7 @@ def _members(file: SourceFile, limits: Limits) -> Iterator[tuple[str, _Member]]:
             )
         if header[156:157] in {b"0", b"\0"}:
             seen.add(name)
-            yield name, _Member(start, end)
+            yield name, _TarMember(start, end)
         at = end + -end % _BLOCK
     raise LimitError(
         "the archive has too many members",

@@ -45,7 +45,7 @@ def read_json_archive(archive: ZipArchive, root: str, limits: Limits) -> TableCo
     record = f"{root}model.json"
     where = Location(path=archive.file.path, record=record)
     model = parse_json_object(archive.read(record, "max_text_record_bytes"), where)
-    table = _Reader(archive, root, where, limits, _attribute_values(archive, root, limits))
+    table = _JsonArchiveReader(archive, root, where, limits, _attribute_values(archive, root, limits))
     tensors = table.messages(model, "tensors")
     named: dict[str, Array] = {}
     for name, index in table.parameters(table.message(model, "mainModule")):
@@ -65,7 +65,7 @@ def _attribute_values(archive: ZipArchive, root: str, limits: Limits) -> Sequenc
     return value if isinstance(value, tuple | list) else ()
 
 
-class _Reader(JsonFields):
+class _JsonArchiveReader(JsonFields):
     """The description, and the records it points to."""
 
     __slots__ = ("_archive", "_limits", "_root", "_values")

@@ -21,7 +21,7 @@ from importer.errors import CorruptContainerError, LimitError, Location, Truncat
 from importer.limits import Limits
 from importer.storages import FileRange, InflatedRange, SourceFile, Storage
 
-__all__ = ["Entry", "ZipArchive", "has_directory"]
+__all__ = ["ZipArchive", "ZipEntry", "has_directory"]
 
 _END = struct.Struct("<4s4H2LH")
 _END64_LOCATOR = struct.Struct("<4sLQL")
@@ -49,7 +49,7 @@ _HOW = "Download or copy the file again."
 
 
 @dataclass(slots=True, eq=False)
-class Entry:
+class ZipEntry:
     """One entry of the directory. Not frozen, only never changed once read: archives of torch have 100,000.
 
     Attributes:
@@ -157,7 +157,7 @@ class ZipArchive:
         _settle_ends(entries, directory)
         for name in [name for name in entries if name.endswith("/")]:
             del entries[name]
-        self.entries: Mapping[str, Entry] = entries
+        self.entries: Mapping[str, ZipEntry] = entries
 
     def read(self, name: str, limit: str) -> bytes:
         """Return the whole contents of a small record; `limit` names the field of `Limits` that bounds it.
@@ -218,7 +218,7 @@ class ZipArchive:
                 how="Raise the limit if this file is meant to be so large.",
             )
 
-    def _check_inflation(self, entry: Entry) -> None:
+    def _check_inflation(self, entry: ZipEntry) -> None:
         if entry.size > self._limits.free_inflation and entry.size > entry.compressed * self._limits.max_inflation:
             raise LimitError(
                 f"record {shown(entry.name)} inflates too much",
@@ -296,7 +296,7 @@ def _check_agreement(file: SourceFile, record: int, plain: tuple[int, ...], wide
             raise _corrupt_directory(file, record, "its two end records contradict each other")
 
 
-def _read_directory(file: SourceFile, directory: _Directory) -> dict[str, Entry]:
+def _read_directory(file: SourceFile, directory: _Directory) -> dict[str, ZipEntry]:
     """Parse and check the directory in one pass.
 
     The end of an entry is the least one it can have: its own header may have more extra fields than are counted here.
@@ -306,7 +306,7 @@ def _read_directory(file: SourceFile, directory: _Directory) -> dict[str, Entry]
         raise _corrupt_directory(file, directory.start, f"{directory.entries} entries do not fit into it")
     data = file.read(directory.start, directory.size)
     last = len(data) - _CENTRAL.size
-    entries: dict[str, Entry] = {}
+    entries: dict[str, ZipEntry] = {}
     at = 0
     for _ in range(directory.entries):
         if at > last:
@@ -324,7 +324,7 @@ def _read_directory(file: SourceFile, directory: _Directory) -> dict[str, Entry]
             size, compressed, header = _zip64(data[extra_at : extra_at + extra_length], [size, compressed, header])
         header += directory.archive_start
         end = header + _LOCAL.size + name_length + compressed
-        entry = Entry(file, name, method, crc, compressed, size, header, end)
+        entry = ZipEntry(file, name, method, crc, compressed, size, header, end)
         if name in entries:
             raise entry.contested("is in the archive twice")
         if flags & _ENCRYPTED:
@@ -338,7 +338,7 @@ def _read_directory(file: SourceFile, directory: _Directory) -> dict[str, Entry]
     return entries
 
 
-def _settle_ends(entries: Mapping[str, Entry], directory: _Directory) -> None:
+def _settle_ends(entries: Mapping[str, ZipEntry], directory: _Directory) -> None:
     """Check the entries against each other and give each the offset it may reach up to.
 
     Raises:

@@ -3,17 +3,17 @@
 from importer.plan.adapting import AdapterChoice
 from importer.plan.building import PlanOptions, build_plan, weights_below
 from importer.plan.casting import DTypeChoice
-from importer.plan.model import Fault, Missing, Plan, Skipped, Step, Unused
+from importer.plan.planned import Missing, Plan, PlannedTensor, Problem, Skipped, Unused
 
 __all__ = [
     "AdapterChoice",
     "DTypeChoice",
-    "Fault",
     "Missing",
     "Plan",
     "PlanOptions",
+    "PlannedTensor",
+    "Problem",
     "Skipped",
-    "Step",
     "Unused",
     "build_plan",
     "weights_below",

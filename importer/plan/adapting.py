@@ -1,6 +1,6 @@
 """Layout changes: the entries of a recipe become output tensors, module by module, each with the type that decided.
 
-Not here: what a layer kind does (`importer.adapters`), and where types come from (`importer.plan.modules`).
+Not here: what a layer kind does (`importer.adapters`), and where types come from (`importer.plan.grouping`).
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from importer.checkpoint import Checkpoint
 from importer.errors import DecisionNeededError, Location
-from importer.plan.model import Fault, Skipped, Step, Unused
+from importer.plan.planned import PlannedTensor, Problem, Skipped, Unused
 from importer.recipes import Entry, Remapped, TrailStep
 
 if TYPE_CHECKING:
-    from importer.adapters import Adapted, Piece
-    from importer.plan.modules import Grouping, ModuleGroup
+    from importer.adapters import Adapted, AdaptedParam
+    from importer.plan.grouping import Grouping, ModuleGroup
 
 __all__ = ["AdaptedSteps", "AdapterChoice", "adapt"]
 
@@ -36,10 +36,10 @@ class AdapterChoice(str, Enum):
 class AdaptedSteps:
     """What came out of all modules; filled while they are taken across one by one."""
 
-    steps: list[Step] = field(default_factory=list)
+    steps: list[PlannedTensor] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     unused: list[Unused] = field(default_factory=list)
-    errors: list[Fault] = field(default_factory=list)
+    errors: list[Problem] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
@@ -51,7 +51,9 @@ def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> 
     """
     outcome = AdaptedSteps()
     if choice is AdapterChoice.NONE:
-        outcome.steps += [Step(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in remapped.entries]
+        outcome.steps += [
+            PlannedTensor(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in remapped.entries
+        ]
         return outcome
     grouping = _grouping(checkpoint, remapped)
     if remapped.template is not None and choice is AdapterChoice.BURN:
@@ -60,7 +62,9 @@ def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> 
         outcome.unused += [_unused(entry) for entry in grouping.rest]
     else:
         _require_decided(checkpoint, grouping.undecided(to_torch=choice is AdapterChoice.TORCH))
-        outcome.steps += [Step(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in grouping.rest]
+        outcome.steps += [
+            PlannedTensor(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in grouping.rest
+        ]
     for group in grouping.groups:
         params = {leaf: entry.array for leaf, entry in group.entries.items()}
         across = group.kind.to_burn if choice is AdapterChoice.BURN else group.kind.to_torch
@@ -75,7 +79,7 @@ def _grouping(checkpoint: Checkpoint, remapped: Remapped) -> Grouping:
 
     The table of layers is loaded here: a conversion that leaves layouts alone does without.
     """
-    from importer.plan.modules import Grouping, group_by_classes, group_by_template, group_by_types
+    from importer.plan.grouping import Grouping, group_by_classes, group_by_template, group_by_types
 
     if remapped.template is not None:
         return group_by_template(remapped.entries, remapped.template)
@@ -111,18 +115,18 @@ def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry]) -> None
 
 def _collect(group: ModuleGroup, adapted: Adapted, outcome: AdaptedSteps) -> None:
     """Turn what one module gave into steps, skips, errors and notes."""
-    outcome.steps += [_step(group, piece) for piece in adapted.pieces]
-    outcome.notes += [f"{_joined(group.path, piece.name)}: {piece.note}" for piece in adapted.pieces if piece.note]
+    outcome.steps += [_step(group, piece) for piece in adapted.params]
+    outcome.notes += [f"{_joined(group.path, piece.name)}: {piece.note}" for piece in adapted.params if piece.note]
     for dropped in adapted.dropped:
         rule = f"{group.rule}: {dropped.reason}"
         outcome.skipped += [Skipped(source, rule) for source in group.entries[dropped.leaf].sources]
     for fault in adapted.faults:
         entry = group.entries.get(fault.leaf)
         name = entry.name if entry is not None else group.path
-        outcome.errors.append(Fault(name, f"{group.rule}: {fault.what}", fault.how, entry.sources if entry else ()))
+        outcome.errors.append(Problem(name, f"{group.rule}: {fault.what}", fault.how, entry.sources if entry else ()))
 
 
-def _step(group: ModuleGroup, piece: Piece) -> Step:
+def _step(group: ModuleGroup, piece: AdaptedParam) -> PlannedTensor:
     """Return the output tensor for one parameter, with the histories of everything it was made from."""
     entries = [group.entries[leaf] for leaf in piece.sources]
     name = _joined(group.path, piece.name)
@@ -130,7 +134,7 @@ def _step(group: ModuleGroup, piece: Piece) -> Step:
     if len(entries) != 1 or entries[0].name != name or entries[0].array is not piece.array:
         trail.append(TrailStep(group.rule, entries[0].name if entries else "", name))
     sources = tuple(dict.fromkeys(source for entry in entries for source in entry.sources))
-    return Step(name=name, array=piece.array, sources=sources, trail=tuple(trail), layer=piece.layer or None)
+    return PlannedTensor(name=name, array=piece.array, sources=sources, trail=tuple(trail), layer=piece.layer or None)
 
 
 def _joined_trails(entries: Iterable[Entry]) -> list[TrailStep]:

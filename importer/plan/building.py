@@ -16,9 +16,9 @@ from importer.checkpoint import Checkpoint, Tensor
 from importer.errors import UsageError
 from importer.plan.adapting import AdapterChoice, adapt
 from importer.plan.casting import DTypeChoice, cast_steps
-from importer.plan.expected import Expected, check, expected_of_skeleton, expected_of_template
 from importer.plan.ids import stable_ids
-from importer.plan.model import Fault, Missing, Plan, Skipped, Step
+from importer.plan.planned import Missing, Plan, PlannedTensor, Problem, Skipped
+from importer.plan.target_check import Expected, expected_of_skeleton, expected_of_template, target_check
 from importer.recipes import Entry, Pattern, Recipe, Remapped, RuleRef, apply_recipe
 
 __all__ = ["PlanOptions", "build_plan", "weights_below"]
@@ -80,14 +80,14 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
     missing: tuple[Missing, ...] = ()
     if expected is not None:
         expected = _filtered_expected(expected, options.only)
-        checked = check(steps, expected, frozenset(error.name for error in errors))
+        checked = target_check(steps, expected, frozenset(error.name for error in errors))
         steps, missing = checked.steps, checked.missing
         unused += checked.unused
         errors += checked.errors
     if not (steps or missing or unused or errors):
         raise UsageError("the recipe leaves out every tensor", how="Check its `keep` and `drop` patterns.")
     return Plan(
-        steps=_with_ids(checkpoint, steps, expected, stable=options.stable_ids),
+        tensors=_with_ids(checkpoint, steps, expected, stable=options.stable_ids),
         skipped=(
             *_outside(checkpoint),
             *_skipped(checkpoint, remapped),
@@ -99,7 +99,7 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
         unused=tuple(unused),
         errors=tuple(errors),
         notes=(*remapped.warnings, *adapted.notes, *_tied(checkpoint, steps)),
-        idle_rules=tuple(str(rule) for rule in remapped.idle_rules if str(rule) not in unreadable.rules),
+        unmatched_rules=tuple(str(rule) for rule in remapped.unmatched_rules if str(rule) not in unreadable.rules),
         target=None if expected is None else expected.origin,
     )
 
@@ -123,9 +123,9 @@ def _from_top(checkpoint: Checkpoint, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{checkpoint.root}.{name}" for name in names)
 
 
-def _recipe_faults(remapped: Remapped) -> Iterator[Fault]:
+def _recipe_faults(remapped: Remapped) -> Iterator[Problem]:
     for fault in remapped.faults:
-        yield Fault(fault.name, f"{fault.rule}: {fault.what}" if fault.rule else fault.what, fault.how, fault.sources)
+        yield Problem(fault.name, f"{fault.rule}: {fault.what}" if fault.rule else fault.what, fault.how, fault.sources)
 
 
 def _left_out_by(recipe: Recipe, name: str) -> RuleRef | None:
@@ -141,7 +141,7 @@ class _Unreadable:
     """What becomes of entries below the root that are no dense tensors: dropped by a rule of the recipe, or at fault."""
 
     skipped: tuple[Skipped, ...]
-    errors: tuple[Fault, ...]
+    errors: tuple[Problem, ...]
 
     @property
     def rules(self) -> frozenset[str]:
@@ -160,24 +160,24 @@ def _unreadable(checkpoint: Checkpoint, recipe: Recipe | None) -> _Unreadable:
             skipped.append(Skipped(entry.name, str(rule)))
         else:
             how = "Drop it in the recipe, or save the checkpoint with dense values."
-            errors.append(Fault(entry.name, f"{entry.kind} tensor: {entry.reason}", how, (entry.name,)))
+            errors.append(Problem(entry.name, f"{entry.kind} tensor: {entry.reason}", how, (entry.name,)))
     return _Unreadable(tuple(skipped), tuple(errors))
 
 
-def _without_collisions(steps: Sequence[Step]) -> tuple[tuple[Step, ...], list[Fault]]:
+def _without_collisions(steps: Sequence[PlannedTensor]) -> tuple[tuple[PlannedTensor, ...], list[Problem]]:
     """Keep steps with unique names; two modules that give one name are an error, whichever came first."""
-    by_name: dict[str, Step] = {}
-    faults: dict[str, Fault] = {}
+    by_name: dict[str, PlannedTensor] = {}
+    faults: dict[str, Problem] = {}
     for step in steps:
         other = by_name.setdefault(step.name, step)
         if other is not step:
             message = f"made twice: from {', '.join(other.sources)} and from {', '.join(step.sources)}"
             how = "Rename or drop one of them in the recipe."
-            faults[step.name] = Fault(step.name, message, how, (*other.sources, *step.sources))
+            faults[step.name] = Problem(step.name, message, how, (*other.sources, *step.sources))
     return tuple(step for step in by_name.values() if step.name not in faults), list(faults.values())
 
 
-def _filtered(steps: Sequence[Step], only: Pattern | None) -> tuple[tuple[Step, ...], list[Skipped]]:
+def _filtered(steps: Sequence[PlannedTensor], only: Pattern | None) -> tuple[tuple[PlannedTensor, ...], list[Skipped]]:
     if only is None:
         return tuple(steps), []
     kept = tuple(step for step in steps if only.search(step.name))
@@ -222,7 +222,7 @@ def _skipped(checkpoint: Checkpoint, remapped: Remapped) -> Iterator[Skipped]:
         yield Skipped(f"{prefix}{entry.name}", str(entry.rule) if entry.rule is not None else entry.reason)
 
 
-def _tied(checkpoint: Checkpoint, steps: Iterable[Step]) -> Iterator[str]:
+def _tied(checkpoint: Checkpoint, steps: Iterable[PlannedTensor]) -> Iterator[str]:
     """Say which tensors of the output are one and the same in the source; both formats hold each of them in full."""
     made_from: dict[object, list[str]] = {}
     for step in steps:
@@ -237,8 +237,8 @@ def _tied(checkpoint: Checkpoint, steps: Iterable[Step]) -> Iterator[str]:
 
 
 def _with_ids(
-    checkpoint: Checkpoint, steps: Sequence[Step], expected: Expected | None, *, stable: bool
-) -> tuple[Step, ...]:
+    checkpoint: Checkpoint, steps: Sequence[PlannedTensor], expected: Expected | None, *, stable: bool
+) -> tuple[PlannedTensor, ...]:
     """Give parameters the ids of the skeleton, else those they have in the source, else stable ones if asked for."""
     ids = stable_ids(step.name for step in steps) if stable else {}
     for step in steps:

@@ -11,7 +11,7 @@ from enum import Enum
 
 from importer.arrays import cast
 from importer.dtypes import BF16, F16, F32, DType, Kind
-from importer.plan.model import Step
+from importer.plan.planned import PlannedTensor
 from importer.recipes import DTypePlan, RuleRef, TrailStep
 
 __all__ = ["HALF_PRECISION_LAYERS", "DTypeChoice", "cast_floats", "cast_steps"]
@@ -52,14 +52,16 @@ def cast_floats(dtype: DType, choice: DTypeChoice, layer: str | None) -> DType:
     return _FLOATS.get(choice, dtype) if dtype.is_float else dtype
 
 
-def cast_steps(steps: Sequence[Step], choice: DTypeChoice | None, plan: DTypePlan) -> tuple[Step, ...]:
+def cast_steps(
+    steps: Sequence[PlannedTensor], choice: DTypeChoice | None, plan: DTypePlan
+) -> tuple[PlannedTensor, ...]:
     """Return the steps with their final element types; an option given by the caller wins over the recipe."""
     if choice in {None, DTypeChoice.KEEP} and plan == DTypePlan():
         return tuple(steps)
     return tuple(_cast_step(step, choice, plan) for step in steps)
 
 
-def _cast_step(step: Step, choice: DTypeChoice | None, plan: DTypePlan) -> Step:
+def _cast_step(step: PlannedTensor, choice: DTypeChoice | None, plan: DTypePlan) -> PlannedTensor:
     if choice is None:
         dtype, rule = _wanted_by_recipe(step, plan)
     else:
@@ -71,7 +73,7 @@ def _cast_step(step: Step, choice: DTypeChoice | None, plan: DTypePlan) -> Step:
     return replace(step, array=cast(step.array, dtype), trail=(*step.trail, trail))
 
 
-def _wanted_by_recipe(step: Step, plan: DTypePlan) -> tuple[DType | None, RuleRef]:
+def _wanted_by_recipe(step: PlannedTensor, plan: DTypePlan) -> tuple[DType | None, RuleRef]:
     """Return the type the recipe wants, None for the step's own, and the rule that says so."""
     rule = plan.rule or RuleRef(file="", line=0, column=0, section="dtype", text="keep")
     if step.array.dtype.kind is Kind.INTEGER:

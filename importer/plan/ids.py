@@ -1,7 +1,7 @@
 """Parameter ids for burnpack: stable ones that follow from the name alone.
 
 Burn keys optimizer state by these 64-bit ids; a file without them gets random ones on load (burn-spec 1.4). Not here: ids
-taken over from a target (`importer.plan.expected`).
+taken over from a target (`importer.plan.target_check`).
 """
 
 from __future__ import annotations

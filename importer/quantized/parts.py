@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from importer.arrays import Array, narrow, permute, read_into, reshape
 from importer.arrays.decoding import Floats, Span
-from importer.arrays.factors import row_major
 from importer.arrays.nodes import PLAIN, View
+from importer.arrays.strides import row_major
 from importer.dtypes import U8, Kind
 from importer.errors import Location, TensorError
 

@@ -13,18 +13,18 @@ from importer.recipes.library import (
     load_recipe,
     parse_recipe,
 )
-from importer.recipes.model import DTypePlan, DTypeRule, LayerCall, Recipe, RuleRef, TypeRule, Variants
 from importer.recipes.outcome import (
     Choice,
     Entry,
-    Fault,
     NamedArray,
+    Problem,
     Remapped,
     Skipped,
     Template,
     TemplateLayer,
     TrailStep,
 )
+from importer.recipes.recipe import DTypePlan, DTypeRule, LayerCall, Recipe, RuleRef, TypeRule, Variants
 
 __all__ = [
     "BuiltinRecipe",
@@ -32,10 +32,10 @@ __all__ = [
     "DTypePlan",
     "DTypeRule",
     "Entry",
-    "Fault",
     "LayerCall",
     "NamedArray",
     "Pattern",
+    "Problem",
     "Recipe",
     "Remapped",
     "RuleRef",

@@ -14,8 +14,8 @@ from importer.errors import shown
 from importer.recipes.faults import as_written
 from importer.recipes.language.patterns import Pattern
 from importer.recipes.library import builtin_files, load_recipe, read_text
-from importer.recipes.model import Accept
 from importer.recipes.outcome import Choice
+from importer.recipes.recipe import Accept
 
 __all__ = ["choose_recipe"]
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from importer.errors import RecipeError, shown
 from importer.limits import DEFAULT_LIMITS
 from importer.recipes.faults import combined, did_you_mean
-from importer.recipes.model import Recipe
+from importer.recipes.recipe import Recipe
 
 if TYPE_CHECKING:
     from importer.recipes.reading.document import OwnRecipe

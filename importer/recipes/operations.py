@@ -1,6 +1,6 @@
 """The operations of `tensors` with what each needs; numbers that depend on the config are still expressions.
 
-Not here: reading them (`importer.recipes.reading.step_forms`), and carrying them out (`steps`).
+Not here: reading them (`importer.recipes.reading.step_schema`), and carrying them out (`steps`).
 """
 
 from __future__ import annotations

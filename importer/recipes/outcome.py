@@ -1,6 +1,6 @@
 """What applying a recipe gives: entries with their trails, what was left out, what went wrong, and the settled target.
 
-Not here: the recipe itself (`importer.recipes.model`), and how the outcome comes about (`engine`, `template`).
+Not here: the recipe itself (`importer.recipes.recipe`), and how the outcome comes about (`engine`, `template`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from importer.arrays import Array
-from importer.recipes.model import DTypePlan, Recipe, RuleRef, TypeRule
+from importer.recipes.recipe import DTypePlan, Recipe, RuleRef, TypeRule
 
 if TYPE_CHECKING:
     from importer.adapters import Args
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Choice",
     "Entry",
-    "Fault",
     "NamedArray",
+    "Problem",
     "Remapped",
     "Skipped",
     "Template",
@@ -79,7 +79,7 @@ class Skipped:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class Problem:
     """Something that went wrong with single tensors while the recipe was applied; belongs under errors in the report.
 
     `sources` are those that reach no output because of it.
@@ -136,7 +136,7 @@ class Remapped:
         entries: the tensors that came through, in source order.
         skipped: source tensors that a rule left out, or that lie outside the root.
         faults: what went wrong with single tensors.
-        idle_rules: the recipe's own rules that matched nothing; empty for built-in recipes, which hold the spellings of many files.
+        unmatched_rules: the recipe's own rules that matched nothing; empty for built-in recipes, which hold the spellings of many files.
         warnings: what is probably not meant, in words.
         template: the target with its numbers settled, if the recipe has one.
         types: as in the recipe, for conversions without a template.
@@ -145,8 +145,8 @@ class Remapped:
 
     entries: tuple[Entry, ...]
     skipped: tuple[Skipped, ...] = ()
-    faults: tuple[Fault, ...] = ()
-    idle_rules: tuple[RuleRef, ...] = ()
+    faults: tuple[Problem, ...] = ()
+    unmatched_rules: tuple[RuleRef, ...] = ()
     warnings: tuple[str, ...] = ()
     template: Template | None = None
     types: tuple[TypeRule, ...] = ()

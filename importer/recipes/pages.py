@@ -9,12 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from importer.recipes.reading.operation_forms import OPERATIONS
-from importer.recipes.reading.section_forms import ACCEPT_FIELDS, DTYPE_FIELDS
+from importer.recipes.reading.operation_schema import OPERATIONS
+from importer.recipes.reading.schema import Field
+from importer.recipes.reading.section_schema import ACCEPT_FIELDS, DTYPE_FIELDS
 from importer.recipes.reading.sections import RECIPE
-from importer.recipes.reading.shapes import Field
-from importer.recipes.reading.step_forms import STEP_FIELDS
-from importer.recipes.reading.template_forms import RESERVED_KEYS
+from importer.recipes.reading.step_schema import STEP_FIELDS
+from importer.recipes.reading.template_schema import RESERVED_KEYS
 
 __all__ = ["OPERATION_EXAMPLES", "SECTION_EXAMPLES", "field_table", "reference_pages"]
 

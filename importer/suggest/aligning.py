@@ -1,7 +1,7 @@
 """Both sides laid side by side: repeated blocks first, list by list, then the modules of each block, then the rest.
 
 Not here: the modules of one block (`importer.suggest.assigning`), and what a file holds under another form - fused,
-tied, lone (`importer.suggest.leftovers`).
+tied, lone (`importer.suggest.fused_and_tied`).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from dataclasses import dataclass, field, replace
 
 from importer.suggest.assigning import Pair, SourceRow, TargetRow, assign
 from importer.suggest.fitting import Fitter
-from importer.suggest.names import likeness, says_the_same
-from importer.suggest.skeleton import Shape, TargetUnit
-from importer.suggest.sources import SourceUnit
+from importer.suggest.likeness import likeness, says_the_same
+from importer.suggest.source_modules import SourceModule
+from importer.suggest.target_modules import Shape, TargetModule
 
 __all__ = ["Alignment", "align"]
 
@@ -34,15 +34,15 @@ class Alignment:
     """Pairs of rows, and the units of both sides that have none."""
 
     pairs: tuple[Pair, ...]
-    left_sources: tuple[SourceUnit, ...]
-    left_targets: tuple[TargetUnit, ...]
+    left_sources: tuple[SourceModule, ...]
+    left_targets: tuple[TargetModule, ...]
 
-    def paired_targets(self) -> tuple[TargetUnit, ...]:
+    def paired_targets(self) -> tuple[TargetModule, ...]:
         """Return the units of the target that have a partner."""
         return tuple(unit for pair in self.pairs for unit in pair.target.units)
 
 
-def align(sources: Sequence[SourceUnit], targets: Sequence[TargetUnit]) -> Alignment:
+def align(sources: Sequence[SourceModule], targets: Sequence[TargetModule]) -> Alignment:
     """Pair the modules of a checkpoint with those of a target."""
     fitter = Fitter()
     pairs = _align(
@@ -123,8 +123,8 @@ def _align_elements(found: _ListPair, fitter: Fitter) -> list[Pair]:
         groups.setdefault(likewise, []).append(rows)
     pairs: list[Pair] = []
     for elements in groups.values():
-        sources: dict[str, list[SourceUnit]] = {}
-        targets: dict[str, list[TargetUnit]] = {}
+        sources: dict[str, list[SourceModule]] = {}
+        targets: dict[str, list[TargetModule]] = {}
         for source_rows, target_rows in elements:
             for row in source_rows:
                 sources.setdefault(row.path, []).extend(row.units)

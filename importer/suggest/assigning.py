@@ -10,9 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from importer.suggest.fitting import Fitter
-from importer.suggest.names import are_foreign, likeness, says_the_same
-from importer.suggest.skeleton import TargetUnit
-from importer.suggest.sources import SourceUnit
+from importer.suggest.likeness import are_foreign, likeness, says_the_same
+from importer.suggest.source_modules import SourceModule
+from importer.suggest.target_modules import TargetModule
 
 __all__ = ["Pair", "SourceRow", "TargetRow", "assign"]
 
@@ -27,7 +27,7 @@ class SourceRow:
     """A module of the checkpoint in every repetition of its block; `path` is relative to the block."""
 
     path: str
-    units: tuple[SourceUnit, ...]
+    units: tuple[SourceModule, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +35,7 @@ class TargetRow:
     """A module of the target in every repetition of its block; `path` is relative to the block."""
 
     path: str
-    units: tuple[TargetUnit, ...]
+    units: tuple[TargetModule, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ def _kinds(source: SourceRow, target: TargetRow, fitter: Fitter) -> tuple[str, .
     """Return the layers that fit in every repetition, the likeliest first."""
     kinds: tuple[str, ...] | None = None
     for one, other in zip(source.units, target.units, strict=True):
-        fitting = [reading.kind for reading in fitter.readings(one, other)]
+        fitting = [candidate.kind for candidate in fitter.candidates(one, other)]
         kinds = tuple(kind for kind in fitting if kinds is None or kind in kinds)
         if not kinds:
             return ()

@@ -2,7 +2,7 @@
 
 What a draft rests on is told apart: names and shapes that leave no choice, and everything else, which is marked. The
 draft is planned against the skeleton; what then lacks a source is named as undecided. Not here: the comparison
-(`aligning`, `assigning`, `leftovers`), the doubts (`judging`) and the text (`recipe_text`).
+(`aligning`, `assigning`, `fused_and_tied`), the doubts (`ambiguities`) and the text (`recipe_text`).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from pathlib import Path
 from importer.checkpoint import Checkpoint, Tensor
 from importer.dtypes import Kind
 from importer.errors import UsageError
-from importer.plan import PlanOptions, Step, build_plan, weights_below
+from importer.plan import PlannedTensor, PlanOptions, build_plan, weights_below
 from importer.recipes import Entry, apply_recipe, parse_recipe
 from importer.suggest.aligning import align
-from importer.suggest.findings import Findings, Mark
-from importer.suggest.judging import Judge
-from importer.suggest.leftovers import settle_leftovers, take_fused
+from importer.suggest.ambiguities import Judge
+from importer.suggest.comparison import Comparison, Mark
+from importer.suggest.fused_and_tied import settle_leftovers, take_fused
 from importer.suggest.recipe_text import recipe_text
-from importer.suggest.skeleton import read_units, with_attention
-from importer.suggest.sources import gather
+from importer.suggest.source_modules import gather
+from importer.suggest.target_modules import read_target_modules, with_attention
 
 __all__ = ["Draft", "draft_recipe"]
 
@@ -46,7 +46,7 @@ class Draft:
 
 
 def draft_recipe(checkpoint: Checkpoint, skeleton: Checkpoint) -> Draft:
-    """Return a recipe that turns `checkpoint` into what `skeleton` names, as far as both sides determine it.
+    """Return a recipe that turns `checkpoint` into what `target_modules` names, as far as both sides determine it.
 
     Raises:
         UsageError: the skeleton holds no tensors.
@@ -56,9 +56,9 @@ def draft_recipe(checkpoint: Checkpoint, skeleton: Checkpoint) -> Draft:
     weights = weights_below(checkpoint)
     # The engine itself says under which names rules will see the tensors (it cuts `module.` off).
     entries = apply_recipe(parse_recipe(_NO_RULES), weights, None).entries
-    findings = _compared(entries, skeleton, checkpoint.config, _twins(entries, weights))
+    comparison = _compared(entries, skeleton, checkpoint.config, _twins(entries, weights))
     text = recipe_text(
-        findings,
+        comparison,
         name=_recipe_name(checkpoint),
         about=f"{Path(checkpoint.paths[0]).name} for {Path(skeleton.paths[0]).name}",
         names=[entry.name for entry in entries],
@@ -66,8 +66,8 @@ def draft_recipe(checkpoint: Checkpoint, skeleton: Checkpoint) -> Draft:
     )
     return Draft(
         text=text,
-        marks=findings.marks(),
-        undecided=_tried(text, _Meant(findings, checkpoint, entries), checkpoint, skeleton),
+        marks=comparison.marks(),
+        undecided=_tried(text, _Meant(comparison, checkpoint, entries), checkpoint, skeleton),
     )
 
 
@@ -76,40 +76,40 @@ def _compared(
     skeleton: Checkpoint,
     config: Mapping[str, object] | None,
     twins: Mapping[str, Sequence[str]],
-) -> Findings:
+) -> Comparison:
     """Lay both sides side by side, the plainest correspondence first."""
     sources = gather({entry.name: entry.array for entry in entries})
-    units = read_units({name: tensor.shape for name, tensor in skeleton.tensors.items()})
-    findings = Findings(units)
-    judge = Judge(findings, sources, config)
-    plain = align(*take_fused(findings, sources, units))
+    units = read_target_modules({name: tensor.shape for name, tensor in skeleton.tensors.items()})
+    comparison = Comparison(units)
+    judge = Judge(comparison, sources, config)
+    plain = align(*take_fused(comparison, sources, units))
     # What torch holds as one fused attention is compared with what is left once plain projections are placed.
     fused = align(plain.left_sources, with_attention(plain.left_targets))
     known = {unit.path for unit in units}
-    findings.join(unit for unit in fused.paired_targets() if unit.path not in known)
+    comparison.join(unit for unit in fused.paired_targets() if unit.path not in known)
     for pair in (*plain.pairs, *fused.pairs):
         judge.settle(pair)
     # An attention that stayed without partner is single projections again.
-    left = read_units({name: shape for unit in fused.left_targets for name, shape in unit.shapes()})
-    settle_leftovers(findings, fused.left_sources, left, twins)
+    left = read_target_modules({name: shape for unit in fused.left_targets for name, shape in unit.shapes()})
+    settle_leftovers(comparison, fused.left_sources, left, twins)
     judge.settle_whole()
-    return findings
+    return comparison
 
 
 class _Meant:
     """Where each parameter of the target is meant to come from."""
 
-    def __init__(self, findings: Findings, checkpoint: Checkpoint, entries: Sequence[Entry]) -> None:
+    def __init__(self, comparison: Comparison, checkpoint: Checkpoint, entries: Sequence[Entry]) -> None:
         root = f"{checkpoint.root}." if checkpoint.root else ""
-        self._origins = findings.origins()
+        self._origins = comparison.origins()
         self._names = {f"{root}{entry.sources[0]}": entry.name for entry in entries}
 
-    def is_kept(self, step: Step) -> bool:
+    def is_kept(self, step: PlannedTensor) -> bool:
         """Whether a planned tensor is made from what was found for it."""
         names = (self._names[source] for source in step.sources)
         return all(any(f"{name}.".startswith(f"{path}.") for path in self._origins[step.name]) for name in names)
 
-    def words(self, step: Step) -> str:
+    def words(self, step: PlannedTensor) -> str:
         """Say what else it is made from."""
         return f"{step.name}: made from {', '.join(step.sources)}, meant was {' or '.join(self._origins[step.name])}"
 
@@ -120,7 +120,7 @@ def _tried(text: str, meant: _Meant, checkpoint: Checkpoint, skeleton: Checkpoin
     return (
         *(f"{entry.name} {list(entry.shape)}: no tensor fits" for entry in plan.missing),
         *(f"{fault.name}: {fault.message}" for fault in plan.errors),
-        *(meant.words(step) for step in plan.steps if not meant.is_kept(step)),
+        *(meant.words(step) for step in plan.tensors if not meant.is_kept(step)),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from importer.suggest.findings import Drop, Findings, Move, Split
+from importer.suggest.comparison import Comparison, Drop, Move, SplitMove
 from importer.suggest.renaming import rename_rules
 from importer.suggest.template_text import Line, target_lines
 
@@ -26,28 +26,31 @@ _LEGEND = {
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
-def recipe_text(findings: Findings, *, name: str, about: str, names: Sequence[str], dtype: str) -> str:
+def recipe_text(comparison: Comparison, *, name: str, about: str, names: Sequence[str], dtype: str) -> str:
     """Return the YAML text of the recipe.
 
     Args:
-        findings: what was found.
+        comparison: what was found.
         name: the recipe's name.
         about: one line saying what it is for.
         names: every tensor name of the checkpoint.
         dtype: the `dtype` line's value.
     """
-    dropped = {dropped for drop in findings.drops for dropped in drop.names}
+    dropped = {dropped for drop in comparison.drops for dropped in drop.names}
     kept = [one for one in names if one not in dropped]
-    moves = [*findings.moves, *(Move(split.source, _fused_path(split), is_tensor=False) for split in findings.splits)]
+    moves = [
+        *comparison.moves,
+        *(Move(split.source, _fused_path(split), is_tensor=False) for split in comparison.splits),
+    ]
     sections = (
-        ("drop", _drop_lines(findings.drops, kept)),
+        ("drop", _drop_lines(comparison.drops, kept)),
         ("rename", (Line(f"- {rule}") for rule in rename_rules(moves, kept))),
-        ("alias", (Line(f"{tie.name}: {tie.other}", f"check: {tie.doubt}") for tie in findings.ties)),
-        ("stored_as", _stored_lines(findings.splits)),
-        ("tensors", _split_lines(findings.splits)),
-        ("target", _target_lines(findings)),
+        ("alias", (Line(f"{tie.name}: {tie.other}", f"check: {tie.doubt}") for tie in comparison.ties)),
+        ("stored_as", _stored_lines(comparison.splits)),
+        ("tensors", _split_lines(comparison.splits)),
+        ("target", _target_lines(comparison)),
     )
-    lines = [*_head(findings, name, about)]
+    lines = [*_head(comparison, name, about)]
     for section, body in sections:
         found = [str(line.indented()) for line in body]
         if found:
@@ -55,11 +58,11 @@ def recipe_text(findings: Findings, *, name: str, about: str, names: Sequence[st
     return "\n".join([*lines, f"dtype: {dtype}"]) + "\n"
 
 
-def _head(findings: Findings, name: str, about: str) -> Iterator[str]:
-    marks = findings.marks()
-    yield f"# A draft: {len(marks)} things to check, each marked `check:`; {len(findings.undecided)} undecided."
+def _head(comparison: Comparison, name: str, about: str) -> Iterator[str]:
+    marks = comparison.marks()
+    yield f"# A draft: {len(marks)} things to check, each marked `check:`; {len(comparison.undecided)} undecided."
     yield from (f"# {words}" for begin, words in _LEGEND.items() if any(begin in mark.text for mark in marks))
-    yield from (f"# check: {remark.text}" for remark in findings.remarks)
+    yield from (f"# check: {remark.text}" for remark in comparison.remarks)
     yield from ("recipe: 1", f"name: {name}", f"about: {_quoted(about)}")
 
 
@@ -88,14 +91,14 @@ def _open_pattern(path: str, end: str, kept: Sequence[str]) -> str:
     return (prefix if any(found.search(name) for name in kept) else general) + end
 
 
-def _stored_lines(splits: Iterable[Split]) -> Iterator[Line]:
+def _stored_lines(splits: Iterable[SplitMove]) -> Iterator[Line]:
     """Yield the paths of fused matrices that lie `[in, out]`."""
     patterns = dict.fromkeys(f"^{_general(_fused_path(split))}$" for split in splits if split.is_in_out)
     if patterns:
         yield Line(f"Conv1D: {_quoted('|'.join(patterns))}", "[in, out] in the file: seen as [out, in] from here on")
 
 
-def _split_lines(splits: Sequence[Split]) -> Iterator[Line]:
+def _split_lines(splits: Sequence[SplitMove]) -> Iterator[Line]:
     """Yield a step for each kind of fused matrix; one and the same in all layers is one step."""
     steps: dict[tuple[str, str, str], str] = {}
     for split in splits:
@@ -110,7 +113,7 @@ def _split_lines(splits: Sequence[Split]) -> Iterator[Line]:
         yield Line(f"  into: [{into}]")
 
 
-def _fused_path(split: Split) -> str:
+def _fused_path(split: SplitMove) -> str:
     """Return where a fused module goes before it is split: beside its parts, under its own last word."""
     parent, last = split.targets[0].rpartition(".")[0], split.source.rpartition(".")[2]
     path = f"{parent}.{last}" if parent else last
@@ -127,15 +130,15 @@ def _numbered(path: str) -> str:
     return ".".join(f"${next(count)}" if segment.isdecimal() else segment for segment in path.split("."))
 
 
-def _target_lines(findings: Findings) -> Iterator[Line]:
+def _target_lines(comparison: Comparison) -> Iterator[Line]:
     yield from target_lines(
-        (unit.path, findings.layers.get(unit.path, unit.readings[0]).text(), _comment(findings, unit.path))
-        for unit in findings.units
+        (unit.path, comparison.layers.get(unit.path, unit.candidates[0]).text(), _comment(comparison, unit.path))
+        for unit in comparison.units
     )
 
 
-def _comment(findings: Findings, path: str) -> str:
-    doubts = findings.doubts.get(path, [])
+def _comment(comparison: Comparison, path: str) -> str:
+    doubts = comparison.doubts.get(path, [])
     checks = [doubt for doubt in doubts if not doubt.startswith("undecided")]
     undecided = [doubt for doubt in doubts if doubt.startswith("undecided")]
     return "; ".join([*([f"check: {'; '.join(checks)}"] if checks else []), *undecided])

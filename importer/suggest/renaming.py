@@ -2,7 +2,7 @@
 
 Rules are anchored on both sides. Numbers that go over unchanged become captures, siblings that differ in one word become
 an alternative, common endings are left alone. Whatever comes out is run on all names before it is taken; where the short
-form would touch other names, a longer one is used. Not here: what moves (`importer.suggest.findings`).
+form would touch other names, a longer one is used. Not here: what moves (`importer.suggest.comparison`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from importer.arrays import full
 from importer.checkpoint import Tensor
 from importer.dtypes import F32
 from importer.recipes import apply_recipe, parse_recipe
-from importer.suggest.findings import Move
+from importer.suggest.comparison import Move
 
 __all__ = ["RenameRule", "rename_rules"]
 
@@ -78,7 +78,7 @@ class _Draft:
 
 
 @dataclass(frozen=True, slots=True)
-class _Member:
+class _RuleMember:
     """A draft that may be joined with others: the word that differs, where it stands, and what is around it."""
 
     draft: _Draft
@@ -222,7 +222,7 @@ def _merged(drafts: Sequence[_Draft]) -> list[_Draft]:
     """Join drafts that differ in one word on each side into one with an alternative."""
     ways = {id(draft): dict(_mergeable(draft)) for draft in drafts}
     users = Counter(key for found in ways.values() for key in found)
-    groups: dict[object, list[_Member]] = {}
+    groups: dict[object, list[_RuleMember]] = {}
     out: list[_Draft] = []
     for draft in drafts:
         key = max(ways[id(draft)], key=lambda key: users[key], default=None)
@@ -233,7 +233,7 @@ def _merged(drafts: Sequence[_Draft]) -> list[_Draft]:
     return [*(_joined(members) for members in groups.values()), *out]
 
 
-def _mergeable(draft: _Draft) -> Iterator[tuple[object, _Member]]:
+def _mergeable(draft: _Draft) -> Iterator[tuple[object, _RuleMember]]:
     """Yield the ways in which one word of a draft may become an alternative: what its partners share, and the word."""
     for s, segment in enumerate(draft.source):
         for t, (text, ref, _) in enumerate(draft.target):
@@ -243,7 +243,7 @@ def _mergeable(draft: _Draft) -> Iterator[tuple[object, _Member]]:
             left, _, right = text.partition(word)
             rest = draft.source[:s], draft.source[s + 1 :], draft.target[:t], draft.target[t + 1 :]
             key = (rest, before, after, left, right, draft.is_tensor)
-            yield key, _Member(draft, s, t, _Choice(before, (word,), after), (left, right))
+            yield key, _RuleMember(draft, s, t, _Choice(before, (word,), after), (left, right))
 
 
 def _common(one: str, other: str) -> str:
@@ -260,7 +260,7 @@ def _is_word_in(text: str, segment: str) -> bool:
     return bool(found) and not cut and text == text.strip("_")
 
 
-def _joined(members: Sequence[_Member]) -> _Draft:
+def _joined(members: Sequence[_RuleMember]) -> _Draft:
     first = members[0]
     draft, s = first.draft, first.source_place
     if len(members) == 1:

@@ -1,6 +1,6 @@
 """Units of a target as the text of a `target:` section: one line a layer, equal neighbours in a list folded into a loop.
 
-Not here: what the units are (`importer.suggest.skeleton`), and what else a recipe holds (`importer.suggest.recipe_text`).
+Not here: what the units are (`importer.suggest.target_modules`), and what else a recipe holds (`importer.suggest.recipe_text`).
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from importer.recipes.reading.template_forms import RESERVED_KEYS
-from importer.suggest.skeleton import TargetUnit
+from importer.recipes.reading.template_schema import RESERVED_KEYS
+from importer.suggest.target_modules import TargetModule
 
 __all__ = ["Line", "doubt_about", "target_lines", "template_text"]
 
@@ -45,18 +45,18 @@ class _Node:
     layer: Line | None = None
 
 
-def template_text(units: Sequence[TargetUnit]) -> str:
+def template_text(units: Sequence[TargetModule]) -> str:
     """Return a `target:` section that declares exactly the parameters of `units`, doubts in comments."""
-    lines = target_lines((unit.path, unit.readings[0].text(), doubt_about(unit)) for unit in units)
+    lines = target_lines((unit.path, unit.candidates[0].text(), doubt_about(unit)) for unit in units)
     return "\n".join(["target:", *(str(line.indented()) for line in lines)]) + "\n"
 
 
-def doubt_about(unit: TargetUnit) -> str:
+def doubt_about(unit: TargetModule) -> str:
     """Return what the parameters of a unit leave open, or "" if they say it all.
 
     What begins with `check:` decides about values; the rest names layers that would be written the same.
     """
-    first, others = unit.readings[0], [reading.kind for reading in unit.readings[1:]]
+    first, others = unit.candidates[0], [candidate.kind for candidate in unit.candidates[1:]]
     if {"Linear", "Embedding"} <= unit.kinds:
         return f"check: {first.kind} or {others[0]}?"
     if first.args.get("layout") == "col":

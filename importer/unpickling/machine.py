@@ -108,7 +108,7 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
     Raises:
         EOFError: the bytes end before.
     """
-    stack, below, memo, scattered, called = state.stack, state.below, state.memo, state.scattered, state.called
+    stack, metastack, memo, scattered, called = state.stack, state.metastack, state.memo, state.scattered, state.called
     code = 0
     try:
         for _ in repeat(None, state.limits.max_opcodes):
@@ -128,11 +128,11 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
                 position = begin + _unpack_u32(data, position)[0]
                 stack.append(str(data[begin:position], "utf-8", "backslashreplace"))
             elif code == _MARK:
-                below.append(stack)
+                metastack.append(stack)
                 stack = []
             elif code == _TUPLE:
                 items = tuple(stack)
-                stack = below.pop()
+                stack = metastack.pop()
                 stack.append(items)
             elif (
                 code == _REDUCE
@@ -182,7 +182,7 @@ def _push_false(state: State, data: Buffer, position: int) -> int:
     puts = _TENSOR_END.pack(b")Rr", count, b"tr", count + 1, b"Rr", count + 2)
     if data[position + 2 : end] != puts or data[position] != _BINGET or count <= _HIGHEST_SHORT_INDEX:
         return position
-    outer = state.below[-1] if state.below and not state.scattered else []
+    outer = state.metastack[-1] if state.metastack and not state.scattered else []
     hooks = memo[data[position + 1]]
     if type(hooks) is not Global or not outer or type(target := outer[-1]) is not Global:
         return position
@@ -192,7 +192,7 @@ def _push_false(state: State, data: Buffer, position: int) -> int:
     items = tuple(stack)
     outer[-1] = tensor = Call(target, items)
     memo += (made, items, tensor)
-    state.stack = state.below.pop()
+    state.stack = state.metastack.pop()
     return end
 
 

@@ -44,7 +44,6 @@ class State:
 
     __slots__ = (
         "at",
-        "below",
         "called",
         "composite_keys",
         "globals",
@@ -52,6 +51,7 @@ class State:
         "instantiated",
         "limits",
         "memo",
+        "metastack",
         "name",
         "persistent_ids",
         "scattered",
@@ -63,7 +63,7 @@ class State:
         self.where = where
         self.limits = limits
         self.stack: list[Any] = []
-        self.below: list[list[Any]] = []
+        self.metastack: list[list[Any]] = []
         self.memo: list[Any] = []
         self.scattered: dict[int, Any] = {}
         self.globals: dict[tuple[str, str], Global] = {}
@@ -120,7 +120,7 @@ class State:
     def unmarked(self) -> list[Any]:
         """Return the values above the innermost mark and remove both."""
         items = self.stack
-        self.stack = self.below.pop()
+        self.stack = self.metastack.pop()
         return items
 
     def named(self, module: str, name: str) -> Global:

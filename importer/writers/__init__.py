@@ -5,7 +5,7 @@ Not here: which tensors there are and what their values are (`importer.plan`, `i
 
 from __future__ import annotations
 
-from importer.writers.model import Destination, FileLayout, Format, Layout, OutputTensor, Placed, Scalar, Written
+from importer.writers.output import Destination, FileLayout, Format, Layout, OutputTensor, Placed, Scalar, Written
 from importer.writers.publishing import check_target, new_file
 from importer.writers.sharding import plan_layout
 from importer.writers.writing import write

@@ -1,7 +1,7 @@
 """From tensors to files: which tensors go into which shard, what the files are called, and the index beside them.
 
 Names and index are Hugging Face's (`model-00001-of-00003.safetensors`, `model.safetensors.index.json`); `.bpk` shards
-follow the same pattern. Not here: the layout of one file (`burnpack`, `safetensors_file`).
+follow the same pattern. Not here: the layout of one file (`burnpack_writer`, `safetensors_writer`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from importer.writers.burnpack import burnpack_layout
-from importer.writers.model import Destination, FileLayout, Format, Layout, OutputTensor
-from importer.writers.names import check_names
-from importer.writers.safetensors_file import safetensors_layout
+from importer.writers.burnpack_writer import burnpack_layout
+from importer.writers.output import Destination, FileLayout, Format, Layout, OutputTensor
+from importer.writers.output_names import check_names
+from importer.writers.safetensors_writer import safetensors_layout
 
 __all__ = ["index_path", "plan_layout"]
 

@@ -13,7 +13,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from importer.writers.model import Destination, FileLayout, Layout
+from importer.writers.output import Destination, FileLayout, Layout
 from importer.writers.publishing import move, sync_folder
 
 __all__ = ["Staging"]

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from importer.arrays import Sink, Task, Workspace, read_into, tasks
-from importer.writers.model import FileLayout, Placed
+from importer.writers.output import FileLayout, Placed
 
 __all__ = ["stream"]
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from importer.writers.model import Destination, FileLayout, Layout, OutputTensor, Written
+from importer.writers.output import Destination, FileLayout, Layout, OutputTensor, Written
 from importer.writers.publishing import check_space, check_target, new_file, sync_folder, writing_errors
 from importer.writers.sharding import plan_layout
 from importer.writers.staging import Staging

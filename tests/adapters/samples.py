@@ -39,12 +39,12 @@ def state(**values: Values) -> dict[str, Array]:
 def pieces(adapted: Adapted) -> dict[str, Values]:
     """Return every piece's values, refusing faults."""
     assert adapted.faults == ()
-    return {piece.name: to_numpy(piece.array) for piece in adapted.pieces}
+    return {piece.name: to_numpy(piece.array) for piece in adapted.params}
 
 
 def returned(adapted: Adapted) -> dict[str, Array]:
     """Return the pieces as parameters for the way back."""
-    return {piece.name: piece.array for piece in adapted.pieces}
+    return {piece.name: piece.array for piece in adapted.params}
 
 
 def assert_same(left: Mapping[str, Values], right: Mapping[str, Values]) -> None:

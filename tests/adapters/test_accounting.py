@@ -30,7 +30,7 @@ args = st.sampled_from([{}, {"norm_first": True}, {"norm_first": False, "bias": 
 
 def accounted(adapted: Adapted) -> set[str]:
     """Return every leaf the outcome speaks of."""
-    used = {source for piece in adapted.pieces for source in piece.sources}
+    used = {source for piece in adapted.params for source in piece.sources}
     return used | {entry.leaf for entry in adapted.dropped} | {fault.leaf for fault in adapted.faults}
 
 
@@ -40,7 +40,7 @@ def test_every_leaf_is_accounted_for_on_the_way_to_burn(
 ) -> None:
     adapted = kind.to_burn(params, args)
     assert accounted(adapted) >= params.keys()
-    names = [piece.name for piece in adapted.pieces]
+    names = [piece.name for piece in adapted.params]
     assert len(names) == len(set(names))
 
 

@@ -80,7 +80,7 @@ def test_attention_without_biases_gets_zeros_where_the_recipe_says_so() -> None:
     adapted = LAYERS["Mha"].to_burn(lazily(attention_state(bias=False)), {"bias": False})
     zeros = {name: values for name, values in pieces(adapted).items() if name.endswith("bias")}
     assert_same(zeros, {f"{name}.bias": np.zeros(D, np.float32) for name in ("query", "key", "value", "output")})
-    assert all("zeros" in piece.note for piece in adapted.pieces if piece.name.endswith("bias"))
+    assert all("zeros" in piece.note for piece in adapted.params if piece.name.endswith("bias"))
 
 
 def test_a_key_without_bias_gets_zeros_where_the_recipe_says_so() -> None:
@@ -122,7 +122,7 @@ def test_a_transformer_layer_there_and_back_changes_nothing(kind: str, norm_firs
     parameters = layer_state(kind)
     args = LAYERS[kind].bind([D, FF], {"norm_first": norm_first})
     adapted = LAYERS[kind].to_burn(lazily(parameters), args)
-    shapes = {piece.name: piece.array.shape for piece in adapted.pieces}
+    shapes = {piece.name: piece.array.shape for piece in adapted.params}
     assert list(shapes.items()) == list(LAYERS[kind].burn_params(args))
     assert_same(pieces(LAYERS[kind].to_torch(returned(adapted), args)), parameters)
 
@@ -166,7 +166,7 @@ def test_a_stack_there_and_back_changes_nothing(kind: str, settled: bool) -> Non
     }
     args: Args = LAYERS[kind].bind([D, FF, 2], {"norm_first": True}) if settled else {"norm_first": True}
     adapted = LAYERS[kind].to_burn(lazily(parameters), args)
-    assert len(adapted.pieces) == len(LAYERS[kind].burn_params({"n": 2}))
+    assert len(adapted.params) == len(LAYERS[kind].burn_params({"n": 2}))
     assert_same(pieces(LAYERS[kind].to_torch(returned(adapted), args)), parameters)
 
 
@@ -193,6 +193,6 @@ def test_a_fault_inside_a_stack_names_the_files_own_parameter() -> None:
 def test_every_piece_names_the_burn_layer_that_owns_it() -> None:
     parameters = layer_state("TransformerEncoderLayer")
     adapted = LAYERS["TransformerEncoderLayer"].to_burn(lazily(parameters), {"norm_first": False})
-    owners = {piece.name.rpartition(".")[0]: piece.layer for piece in adapted.pieces}
+    owners = {piece.name.rpartition(".")[0]: piece.layer for piece in adapted.params}
     assert owners["mha.query"] == "Linear"
     assert owners["norm_1"] == "LayerNorm"

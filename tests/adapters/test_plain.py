@@ -39,7 +39,7 @@ def test_conv1d_of_hugging_face_is_a_linear_that_is_not_transposed() -> None:
     weight = numbered(2, 6)
     adapted = LAYERS["Conv1D"].to_burn(state(weight=weight), {})
     assert_same(pieces(adapted), {"weight": weight})
-    assert [piece.layer for piece in adapted.pieces] == ["Linear"]
+    assert [piece.layer for piece in adapted.params] == ["Linear"]
 
 
 @pytest.mark.parametrize(
@@ -85,7 +85,7 @@ def test_single_vectors_are_renamed_both_ways(kind: str, burn: str) -> None:
 def test_a_bare_parameter_is_copied_under_the_path_itself() -> None:
     adapted = LAYERS["Param"].to_burn({"": state(x=numbered(2, 3))["x"]}, {})
     assert_same(pieces(adapted), {"": numbered(2, 3)})
-    assert adapted.pieces[0].layer == ""
+    assert adapted.params[0].layer == ""
 
 
 def test_batch_norm_keeps_statistics_and_drops_the_counter() -> None:
@@ -101,8 +101,8 @@ def test_batch_norm_without_affine_gets_ones_and_zeros_and_says_so() -> None:
     adapted = LAYERS["BatchNorm"].to_burn(state(**statistics), {})
     made: dict[str, Values] = {"gamma": np.ones(3, np.float32), "beta": np.zeros(3, np.float32)}
     assert_same(pieces(adapted), {**made, **statistics})
-    assert [bool(piece.note) for piece in adapted.pieces] == [True, True, False, False]
-    assert adapted.pieces[0].sources == ()
+    assert [bool(piece.note) for piece in adapted.params] == [True, True, False, False]
+    assert adapted.params[0].sources == ()
 
 
 def test_batch_norm_that_lost_only_its_weight_is_not_completed() -> None:
@@ -156,4 +156,4 @@ def test_what_does_not_fit_a_layer_is_a_fault_on_the_way_back(params: dict[str, 
 
 def test_every_parameter_of_a_piece_is_named_as_its_source() -> None:
     adapted = LAYERS["Linear"].to_burn(state(weight=numbered(2, 3), bias=numbered(2)), {})
-    assert [piece.sources for piece in adapted.pieces] == [("weight",), ("bias",)]
+    assert [piece.sources for piece in adapted.params] == [("weight",), ("bias",)]

@@ -56,14 +56,14 @@ def test_taking_a_recurrent_layer_there_and_back_changes_nothing(
     parameters = torch_state(kind, layers=layers, both=both, bias=bias)
     there = layer.to_burn({name: lazy(values) for name, values in parameters.items()}, args)
     expected = dict(layer.burn_params(layer.bind([3, 2], {"layers": layers, "bias": bias})))
-    assert {piece.name: piece.array.shape for piece in there.pieces} == expected
+    assert {piece.name: piece.array.shape for piece in there.params} == expected
     assert_same(pieces(layer.to_torch(returned(there), args)), parameters)
 
 
 def test_pieces_come_in_the_order_of_burns_fields() -> None:
     parameters = torch_state("Lstm", layers=1, both=False, bias=False)
     adapted = LAYERS["Lstm"].to_burn({name: lazy(values) for name, values in parameters.items()}, {})
-    gates = [piece.name.partition("_gate")[0] for piece in adapted.pieces]
+    gates = [piece.name.partition("_gate")[0] for piece in adapted.params]
     assert gates == ["input", "input", "forget", "forget", "output", "output", "cell", "cell"]
 
 

@@ -23,7 +23,7 @@ from importer.arrays import (
 )
 from importer.arrays import arithmetic as module
 from importer.arrays.kernels import Scale
-from importer.arrays.movement import compute
+from importer.arrays.views import compute
 from importer.dtypes import BF16, BOOL, C64, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, DType
 from importer.errors import TensorError
 from importer.storages import MemoryStorage

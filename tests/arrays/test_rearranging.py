@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from importer.arrays import parse_pattern, rearrange, to_numpy
+from importer.arrays import parse_axis_pattern, rearrange, to_numpy
 from importer.errors import TensorError
 from tests.builders.programs import Values, counted
 
@@ -84,7 +84,7 @@ def test_a_pattern_and_its_reverse_give_the_tensor_back(order: list[str], shape:
 )
 def test_a_faulty_pattern_is_refused_with_its_reason(pattern: str, reason: str) -> None:
     with pytest.raises(TensorError) as caught:
-        parse_pattern(pattern)
+        parse_axis_pattern(pattern)
     assert reason in caught.value.what
 
 

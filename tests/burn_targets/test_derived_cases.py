@@ -30,7 +30,7 @@ def planned(case: str, recipe: str, adapter: AdapterChoice) -> tuple[Plan, dict[
 
 def names(plan: Plan) -> dict[str, str]:
     """Return source name → output name."""
-    return {step.sources[0]: step.name for step in plan.steps}
+    return {step.sources[0]: step.name for step in plan.tensors}
 
 
 def test_prefixes_of_wrapped_models_are_renamed_away() -> None:
@@ -49,7 +49,7 @@ def test_gaps_in_layer_numbers_are_closed_where_the_recipe_asks() -> None:
 def test_matrices_stored_in_by_out_are_turned_to_torch_orientation() -> None:
     recipe = "rename: []\nstored_as:\n  Conv1D: '\\.(c_attn|c_proj|c_fc)$'\n"
     plan, derived = planned("conv1d-layout-gpt2", recipe, AdapterChoice.NONE)
-    arrays = {step.name: step.array for step in plan.steps}
+    arrays = {step.name: step.array for step in plan.tensors}
     for tensor in derived["tensors"]:
         assert list(arrays[tensor["name"]].shape) == tensor["shape"]
         assert hashlib.sha256(to_numpy(arrays[tensor["name"]]).tobytes()).hexdigest() == tensor["sha256"]
@@ -58,7 +58,7 @@ def test_matrices_stored_in_by_out_are_turned_to_torch_orientation() -> None:
 def test_weight_norm_is_fused_by_the_layer_type_in_both_spellings() -> None:
     recipe = "rename: []\ntypes:\n  - ['^(old|new)', Conv1d]\n  - ['^spectral_free$', Linear]\n"
     plan, derived = planned("weight-norm-both-spellings", recipe, AdapterChoice.BURN)
-    steps = {step.name: step for step in plan.steps}
+    steps = {step.name: step for step in plan.tensors}
     assert plan.errors == ()
     for tensor in derived["tensors"]:
         step = steps[tensor["name"]]

@@ -59,8 +59,8 @@ def test_a_family_becomes_exactly_its_burn_module(file: Path) -> None:
     checkpoint = open_checkpoint(file)
     plan = plan_of(checkpoint, RECIPES[family])
     assert (plan.missing, plan.unused, plan.errors) == ((), (), ())
-    assert [(step.name, list(step.array.shape)) for step in plan.steps] == [(e["name"], e["shape"]) for e in target]
-    for step, entry in zip(plan.steps, target, strict=True):
+    assert [(step.name, list(step.array.shape)) for step in plan.tensors] == [(e["name"], e["shape"]) for e in target]
+    for step, entry in zip(plan.tensors, target, strict=True):
         source = checkpoint[step.sources[0]].numpy()
         is_linear = entry["module_class"] == "Linear"
         expected = expected_values(step.name, source, is_linear=is_linear, rotary=family == "llama")
@@ -108,7 +108,7 @@ def checkpoint_of(shapes: dict[str, tuple[int, ...]], config: dict[str, object] 
 def test_every_resnet_fits_without_any_config(counts: tuple[int, ...], bottleneck: bool) -> None:
     plan = plan_of(checkpoint_of(resnet_names(counts, bottleneck=bottleneck), None), "resnet")
     assert (plan.missing, plan.unused, plan.errors) == ((), (), ())
-    variants = {step.name.split(".")[3] for step in plan.steps if step.name.startswith("layer")}
+    variants = {step.name.split(".")[3] for step in plan.tensors if step.name.startswith("layer")}
     assert variants == {"Bottleneck" if bottleneck else "Basic"}
 
 
@@ -117,7 +117,7 @@ def test_resnet50_becomes_exactly_its_burn_module() -> None:
     shapes = {entry["name"]: tuple(entry["shape"]) for entry in json.loads((folder / "keys.json").read_text())}
     plan = plan_of(checkpoint_of(shapes, json.loads((folder / "config.json").read_text())), "resnet")
     target = json.loads((folder / "burn_target.json").read_text())
-    assert [(step.name, list(step.array.shape)) for step in plan.steps] == [(e["name"], e["shape"]) for e in target]
+    assert [(step.name, list(step.array.shape)) for step in plan.tensors] == [(e["name"], e["shape"]) for e in target]
 
 
 @pytest.mark.parametrize(
@@ -129,13 +129,13 @@ def test_sizes_are_read_off_the_tensors_where_there_is_no_config(recipe: str, fa
     with_config = plan_of(open_checkpoint(FIXTURES / "families" / family / "model.safetensors"), recipe)
     without = plan_of(open_checkpoint(bare), recipe)
     assert (without.missing, without.unused, without.errors) == ((), (), ())
-    assert [step.name for step in without.steps] == [step.name for step in with_config.steps]
+    assert [step.name for step in without.tensors] == [step.name for step in with_config.tensors]
 
 
 def test_gpt2_matrices_keep_their_order_and_the_head_is_the_embedding_transposed() -> None:
     folder = FIXTURES / "families" / "gpt2"
     checkpoint = open_checkpoint(folder / "model.safetensors")
-    made = {step.name: to_numpy(step.array) for step in plan_of(checkpoint, "gpt2").steps}
+    made = {step.name: to_numpy(step.array) for step in plan_of(checkpoint, "gpt2").tensors}
     attention = checkpoint["transformer.h.0.attn.c_attn.weight"].numpy()
     for name, columns in zip(("query", "key", "value"), np.split(attention, 3, axis=1), strict=True):
         np.testing.assert_array_equal(made[f"layers.0.mha.{name}.weight"], columns)
@@ -146,14 +146,14 @@ def test_gpt2_matrices_keep_their_order_and_the_head_is_the_embedding_transposed
 def test_gpt2_norms_go_where_burn_uses_them(file: str) -> None:
     checkpoint = open_checkpoint(FIXTURES / "families" / "gpt2" / file)
     plan = plan_of(checkpoint, "gpt2")
-    sources = {step.name: step.sources[0].removeprefix("transformer.") for step in plan.steps}
+    sources = {step.name: step.sources[0].removeprefix("transformer.") for step in plan.tensors}
     assert sources["layers.1.norm_2.gamma"] == "h.1.ln_1.weight"
     assert sources["layers.1.norm_1.beta"] == "h.1.ln_2.bias"
 
 
 def test_torch_layers_under_their_usual_names_need_no_types() -> None:
     plan = plan_of(open_checkpoint(FIXTURES / "families" / "torch_rnn" / "pytorch_model.bin"), "torch")
-    names = {step.name for step in plan.steps}
+    names = {step.name for step in plan.tensors}
     assert (plan.errors, plan.unused) == ((), ())
     assert "lstm.1.reverse.cell_gate.hidden_transform.bias" in names
     assert "gru.new_gate.input_transform.weight" in names
@@ -168,7 +168,7 @@ def test_torch_transformers_under_their_usual_names_need_no_types() -> None:
     cross = [f"cross.{leaf}" for leaf, _ in burn_params("CrossAttention")]
     others = ["encoder_norm.gamma", "encoder_norm.beta", "mlp.4.alpha"]
     others += [f"mlp.{n}.{leaf}" for n in (0, 3) for leaf in ("weight", "bias")]
-    assert {step.name for step in plan.steps} == {*encoder, *decoder, *cross, *others}
+    assert {step.name for step in plan.tensors} == {*encoder, *decoder, *cross, *others}
 
 
 def burn_params(kind: str) -> Shapes:

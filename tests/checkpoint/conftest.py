@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 
-from importer.checkpoint.walking import Branch, Findings, walk
+from importer.checkpoint.walking import Branch, WalkedTree, walk
 from importer.containers import PickleContainer, Resolved, ScriptClass, StorageRecord
 from importer.containers.storage_ids import parse_storage_id
 from importer.errors import Location, MissingFileError
@@ -40,13 +40,13 @@ def container(
     )
 
 
-def walked(value: object, *, limits: Limits = DEFAULT_LIMITS, name: str = "") -> Findings:
+def walked(value: object, *, limits: Limits = DEFAULT_LIMITS, name: str = "") -> WalkedTree:
     """Return what a walk through `value` finds."""
-    findings = Findings()
+    findings = WalkedTree()
     walk(container(value), limits, findings, name)
     return findings
 
 
 def branches(value: object) -> Branch:
     """Return the shape a walk through `value` finds."""
-    return walk(container(value), DEFAULT_LIMITS, Findings())
+    return walk(container(value), DEFAULT_LIMITS, WalkedTree())

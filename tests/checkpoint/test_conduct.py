@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from importer.checkpoint.conduct import hostile_call, hostile_object, indirect_calls
-from importer.checkpoint.foreign import foreign_globals, refuse_hostile
+from importer.checkpoint.globals_audit import foreign_globals, refuse_hostile
 from importer.errors import DangerousPickleError
 from importer.unpickling import Callee, Global, PersistentId, Unpickled, unpickle
 from tests.builders.pickles import call, dump, encode, glob

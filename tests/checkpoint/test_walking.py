@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from importer.checkpoint.walking import Findings, walk
+from importer.checkpoint.walking import WalkedTree, walk
 from importer.containers import Resolved
 from importer.errors import LimitError, MissingFileError
 from importer.limits import DEFAULT_LIMITS
@@ -166,7 +166,7 @@ def test_a_container_within_itself_is_entered_once() -> None:
 
     # A dict that holds a tensor and itself.
     pickle = b"}q\x00(X\x01\0\0\0a" + encode(tensor()) + b"X\x01\0\0\0bh\x00u."
-    findings = Findings()
+    findings = WalkedTree()
     walk(replace(container(None), tree=unpickle(pickle, where=WHERE)), DEFAULT_LIMITS, findings)
     assert list(findings.tensors) == ["a"]
 
@@ -177,7 +177,7 @@ def test_a_bound_that_a_storage_passes_ends_the_walk() -> None:
         raise LimitError("too much", limit="max_inflation", allowed=1, actual=2, how="Stop.")
 
     with pytest.raises(LimitError, match="max_inflation"):
-        walk(replace(container(tensor()), resolve=inflates), DEFAULT_LIMITS, Findings())
+        walk(replace(container(tensor()), resolve=inflates), DEFAULT_LIMITS, WalkedTree())
 
 
 def test_sizes_nested_deeper_than_python_prints_are_an_error_as_well() -> None:
@@ -185,7 +185,7 @@ def test_sizes_nested_deeper_than_python_prints_are_an_error_as_well() -> None:
     for _ in range(5_000):
         deep = [deep]
     damaged = [call("torch._utils._rebuild_tensor", storage(), 0, deep, deep)]
-    findings = Findings()
+    findings = WalkedTree()
     tree = Unpickled(damaged, 1 << 20, (), (), ())
     walk(replace(container(None), tree=tree), DEFAULT_LIMITS, findings)
     assert [name for name, _ in findings.damaged] == ["0"]
@@ -233,7 +233,7 @@ def test_parts_used_again_and_again_are_refused_in_time_that_the_file_bounds() -
 
     tree = unpickle(doubled(60), where=WHERE)
     with pytest.raises(LimitError, match="max_visits_per_byte"):
-        walk(replace(container(None), tree=tree), DEFAULT_LIMITS, Findings())
+        walk(replace(container(None), tree=tree), DEFAULT_LIMITS, WalkedTree())
 
 
 def test_long_names_of_many_tensors_are_refused() -> None:

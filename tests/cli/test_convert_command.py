@@ -244,7 +244,7 @@ def test_what_is_no_dense_tensor_can_be_left_out_and_is_reported_so(rule: str, t
     recipe.write_text(f"recipe: 1\nname: r\n{rule}\ntypes: [['^layer$', Linear]]\n")
     result = importer.convert(source, tmp_path / "out.bpk", recipe=str(recipe), dry_run=True)
     assert not result.errors
-    assert not result.idle_rules
+    assert not result.unmatched_rules
     assert [(entry.name, entry.rule.partition(" ")[0]) for entry in result.skipped if "ghost" in entry.name] == [
         ("layer.ghost", "r.yaml:3")
     ]

@@ -123,7 +123,7 @@ def _example_plan(recipe: str) -> Plan:
 def _names(plan: Plan) -> str:
     """Return the table of names: a row for each module of the target, numbers folded."""
     modules: dict[tuple[str, str], tuple[dict[str, None], dict[str, None]]] = {}
-    for step in plan.steps:
+    for step in plan.tensors:
         path, _, leaf = _folded(step.name).rpartition(".")
         sources, leaves = modules.setdefault((path, step.layer or ""), ({}, {}))
         alone = len(step.sources) == 1

@@ -27,7 +27,7 @@ def test_gemma_norm_with_one_added() -> None:
     recorded = case("gemma_norm")
     weight = elementwise(lazy(recorded.state["weight"]), "1 + x")
     params = LAYERS["RmsNorm"].to_burn({"weight": weight}, {})
-    gamma = {piece.name: to_numpy(piece.array) for piece in params.pieces}
+    gamma = {piece.name: to_numpy(piece.array) for piece in params.params}
     assert_close(burn.rms_norm(recorded.inputs[0], gamma, eps=1e-6), recorded.output)
 
 

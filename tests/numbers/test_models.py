@@ -20,13 +20,13 @@ def converted(name: str, recipe: str) -> dict[str, Values]:
     """Return a recorded model's parameters as the recipe makes them."""
     plan = build_plan(open_checkpoint(NUMBERS / name), PlanOptions(recipe=load_recipe(recipe)))
     assert (plan.missing, plan.unused, plan.errors) == ((), (), ())
-    return {step.name: to_numpy(step.array) for step in plan.steps}
+    return {step.name: to_numpy(step.array) for step in plan.tensors}
 
 
 def test_a_whole_saved_model_needs_no_recipe() -> None:
     recorded = case("whole_model")
     plan = build_plan(open_checkpoint(NUMBERS / "whole_model.pt"), PlanOptions())
-    params = {step.name: to_numpy(step.array) for step in plan.steps}
+    params = {step.name: to_numpy(step.array) for step in plan.tensors}
     x = burn.linear(recorded.inputs[0], burn.below(params, "0"))
     x = burn.encoder_layer(x, burn.below(params, "1"), heads=2, norm_first=True, activation="relu")
     assert_close(x, recorded.output)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importer.arrays import full
 from importer.checkpoint import Module
 from importer.dtypes import F32
-from importer.plan.modules import group_by_classes
+from importer.plan.grouping import group_by_classes
 from importer.recipes import Entry
 
 Shape = tuple[int, int]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from importer.arrays import full
 from importer.dtypes import F32
-from importer.plan.modules import Grouping, group_by_types
+from importer.plan.grouping import Grouping, group_by_types
 from importer.recipes import Entry, parse_recipe
 
 

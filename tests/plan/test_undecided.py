@@ -6,7 +6,7 @@ import pytest
 
 from importer.arrays import full
 from importer.dtypes import F32
-from importer.plan.modules import Grouping
+from importer.plan.grouping import Grouping
 from importer.recipes import Entry
 
 Shape = tuple[int, ...]

@@ -107,7 +107,7 @@ def test_an_alias_fills_in_what_the_source_lacks() -> None:
 def test_an_alias_leaves_alone_what_the_source_has() -> None:
     outcome = run("alias: {head.w: emb.w}", "emb.w", "head.w")
     assert outcome.entries[1].sources == ("head.w",)
-    assert outcome.idle_rules == ()
+    assert outcome.unmatched_rules == ()
 
 
 ALIAS = "recipe: 1\nname: x\nalias: {head.w: emb.w, qkv.w: emb.w}\n"
@@ -145,7 +145,7 @@ def test_stored_as_comes_after_renames_and_before_steps() -> None:
 def test_rules_that_match_nothing_are_told() -> None:
     sections = "drop: ['^d']\nrename: [['^r', '']]\nalias: {a: b}\nkeep: ['^w', '^k']\nrenumber: ['^n\\.']\nstored_as: {Conv1D: s}"
     outcome = run(sections, "w")
-    assert [str(rule) for rule in outcome.idle_rules] == [
+    assert [str(rule) for rule in outcome.unmatched_rules] == [
         "x.yaml:7 keep '^k'",
         "x.yaml:4 drop '^d'",
         r"x.yaml:8 renumber '^n\.'",
@@ -157,7 +157,7 @@ def test_rules_that_match_nothing_are_told() -> None:
 
 def test_rules_of_built_in_recipes_may_be_idle() -> None:
     recipe = replace(parse_recipe("recipe: 1\nname: x\nrename: [['^r', '']]\n"), is_builtin=True)
-    assert apply_recipe(recipe, of_names("w"), None).idle_rules == ()
+    assert apply_recipe(recipe, of_names("w"), None).unmatched_rules == ()
 
 
 def test_a_rename_that_matches_twice_in_one_name_is_warned_of_once() -> None:
@@ -263,8 +263,8 @@ tensors:
 
 def test_a_strip_that_does_not_fit_every_name_is_told() -> None:
     outcome = run("strip: [a., b.]", "a.x", "c.x")
-    assert [str(rule) for rule in outcome.idle_rules] == ["x.yaml:4 strip 'a.'", "x.yaml:4 strip 'b.'"]
+    assert [str(rule) for rule in outcome.unmatched_rules] == ["x.yaml:4 strip 'a.'", "x.yaml:4 strip 'b.'"]
 
 
 def test_of_several_strips_one_that_fits_is_enough() -> None:
-    assert run("strip: [a., b.]", "a.x", "a.y").idle_rules == ()
+    assert run("strip: [a., b.]", "a.x", "a.y").unmatched_rules == ()

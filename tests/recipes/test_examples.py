@@ -49,7 +49,7 @@ def burn_shapes(outcome: Remapped) -> dict[str, tuple[int, ...]]:
         layer = outcome.template.layers[path]
         adapted = LAYERS[layer.kind].to_burn(params, layer.args)
         assert adapted.faults == ()
-        shapes.update({f"{path}.{piece.name}".rstrip("."): piece.array.shape for piece in adapted.pieces})
+        shapes.update({f"{path}.{piece.name}".rstrip("."): piece.array.shape for piece in adapted.params})
     return shapes
 
 

@@ -128,7 +128,7 @@ def test_faults_of_child_and_parent_are_told_together(tmp_path: Path) -> None:
 
 def test_inherited_rules_that_match_nothing_are_not_told(tmp_path: Path) -> None:
     recipe = extended(tmp_path, "rename: [['^mine$', 'm']]")
-    idle = apply_recipe(recipe, of_names("y"), {"hidden": 1, "layers": 1, "heads": 1}).idle_rules
+    idle = apply_recipe(recipe, of_names("y"), {"hidden": 1, "layers": 1, "heads": 1}).unmatched_rules
     assert [str(rule) for rule in idle] == ["child.yaml:4 rename '^mine$'"]
 
 

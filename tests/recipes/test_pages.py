@@ -8,7 +8,7 @@ import pytest
 
 from importer.recipes import parse_recipe
 from importer.recipes.pages import OPERATION_EXAMPLES, SECTION_EXAMPLES, reference_pages
-from importer.recipes.reading.operation_forms import OPERATIONS
+from importer.recipes.reading.operation_schema import OPERATIONS
 from importer.recipes.reading.sections import RECIPE
 from tests.shared import REPOSITORY
 

@@ -11,9 +11,9 @@ import yaml
 
 from importer.recipes.faults import Faults
 from importer.recipes.reading.document import read_recipe
-from importer.recipes.reading.nodes import ListNode, MappingNode, Node, Scalar, parse_yaml
-from importer.recipes.reading.operation_forms import OPERATIONS
+from importer.recipes.reading.operation_schema import OPERATIONS
 from importer.recipes.reading.sections import RECIPE
+from importer.recipes.reading.yaml_nodes import ListNode, MappingNode, Node, Scalar, parse_yaml
 from importer.recipes.reference import recipe_schema, with_reference, write_docs
 
 REPOSITORY = Path(__file__).resolve().parents[2]

@@ -148,7 +148,7 @@ def test_steps_see_what_the_steps_before_made() -> None:
 def test_a_step_may_depend_on_the_config(condition: str, names: list[str]) -> None:
     outcome = run(f"{{match: w, split: 2, into: [a, b], when: {condition}}}", {"w": (2,)})
     assert [entry.name for entry in outcome.entries] == names
-    assert outcome.idle_rules == ()
+    assert outcome.unmatched_rules == ()
 
 
 def test_results_take_the_place_of_their_first_source() -> None:

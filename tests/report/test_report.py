@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from importer.dtypes import F32
-from importer.plan import Fault, Missing, Skipped, Unused
+from importer.plan import Missing, Problem, Skipped, Unused
 from importer.report import REPORT_SCHEMA_VERSION, Applied, ApplyResult
 
 RESULT = ApplyResult(
@@ -29,7 +29,7 @@ RESULT = ApplyResult(
 )
 MISSING = Missing("fc.bias", (2,), "Linear", "fc.bais")
 UNUSED = Unused("fc.bais", ("state_dict.fc.bais",), F32, (2,), "not in the template")
-FAULT = Fault("fc.weight", "shape mismatch", "Check the config.", ("fc.weight",))
+FAULT = Problem("fc.weight", "shape mismatch", "Check the config.", ("fc.weight",))
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,7 @@ def compare(
         disguise: what the target's names are replaced by.
     """
     expected = _planned(checkpoint, load_recipe(builtin))
-    target = shapes or {step.name: step.array.shape for step in expected.steps}
+    target = shapes or {step.name: step.array.shape for step in expected.tensors}
     skeleton = skeleton_of({disguise(name): shape for name, shape in target.items()})
     draft = draft_recipe(checkpoint, skeleton)
     drafted = _planned(checkpoint, parse_recipe(draft.text), skeleton)
@@ -86,4 +86,4 @@ def _planned(checkpoint: Checkpoint, recipe: Recipe, skeleton: Checkpoint | None
 
 
 def _values(plan: Plan) -> dict[str, bytes]:
-    return {step.name: to_numpy(step.array).tobytes() for step in plan.steps}
+    return {step.name: to_numpy(step.array).tobytes() for step in plan.tensors}

@@ -34,7 +34,7 @@ def test_a_draft_for_a_public_burn_module_is_whole(file: Path) -> None:
     )
     assert compared.draft.undecided == ()
     assert (compared.drafted.missing, compared.drafted.errors, compared.drafted.unused) == ((), (), ())
-    assert compared.drafted.idle_rules == ()
+    assert compared.drafted.unmatched_rules == ()
 
 
 @pytest.mark.parametrize("file", BURN_FILES, ids=lambda path: f"{path.parent.name}-{path.name}")

@@ -10,7 +10,7 @@ from importer.arrays import full
 from importer.checkpoint import Tensor
 from importer.dtypes import F32
 from importer.recipes import apply_recipe, parse_recipe
-from importer.suggest.findings import Move
+from importer.suggest.comparison import Move
 from importer.suggest.renaming import RenameRule, rename_rules
 
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from importer.recipes import apply_recipe, parse_recipe
-from importer.suggest import read_units, template_text
-from importer.suggest.skeleton import Shape
+from importer.suggest import read_target_modules, template_text
+from importer.suggest.target_modules import Shape
 from tests.shared import FIXTURES
 from tests.suggest.drafted import target_shapes
 
@@ -19,7 +19,7 @@ TARGETS = sorted(FIXTURES.glob("*/*/burn_target.json"))
 
 
 def printed(shapes: Mapping[str, Shape]) -> str:
-    return template_text(read_units(shapes))
+    return template_text(read_target_modules(shapes))
 
 
 def declared(text: str) -> dict[str, Shape]:

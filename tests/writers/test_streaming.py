@@ -15,7 +15,7 @@ from importer.dtypes import BF16, F32, U8
 from importer.errors import DiskSpaceError, SourceError
 from importer.storages import FileRange, SourceFile
 from importer.writers import Destination, Format, OutputTensor, streaming, write
-from importer.writers.burnpack import burnpack_layout
+from importer.writers.burnpack_writer import burnpack_layout
 from importer.writers.streaming import stream
 from tests.builders.outputs import WHERE, patterned
 

@@ -10,16 +10,16 @@ from collections.abc import Iterator, Sequence
 
 from importer.arrays import Array, blocks
 from importer.errors import printable, shown
-from importer.recipes.applying.working import Item, Record
+from importer.recipes.applying.working import ChangeLog, WorkingTensor
 
 __all__ = ["without_collisions"]
 
 _BLOCK_BYTES = 1 << 20
 
 
-def without_collisions(items: Sequence[Item], record: Record) -> list[Item]:
+def without_collisions(items: Sequence[WorkingTensor], record: ChangeLog) -> list[WorkingTensor]:
     """Return the items with each name once; what is left out is skipped as a duplicate, or noted as a fault."""
-    first: dict[str, Item] = {}
+    first: dict[str, WorkingTensor] = {}
     for item in items:
         earlier = first.setdefault(item.name, item)
         if earlier is item:
@@ -35,12 +35,12 @@ def without_collisions(items: Sequence[Item], record: Record) -> list[Item]:
     return list(first.values())
 
 
-def _origin(item: Item) -> str:
+def _origin(item: WorkingTensor) -> str:
     rules = ", then ".join(str(step.rule) for step in item.trail)
     return f"{', '.join(map(shown, item.sources))} ({rules or 'unchanged'})"
 
 
-def _same(a: Item, b: Item) -> bool:
+def _same(a: WorkingTensor, b: WorkingTensor) -> bool:
     """Whether two items hold the same values: by storage where both are unchanged views, else by their bytes."""
     if a.identity is not None and a.identity == b.identity and a.array.shape == b.array.shape:
         return True

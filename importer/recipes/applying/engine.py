@@ -3,7 +3,7 @@
     strip ─► drop, keep ─► rename ─► renumber ─► alias ─► stored_as ─► tensors ─► variants
 
 What `unwrap` names is entered by the caller, who asks `unwrap_root`. Not here: single operations (`importer.recipes.applying.steps`,
-`renumbering`), the template's numbers (`template`), and everything from types on, which is the plan's.
+`renumbering`), the template's numbers (`settling`), and everything from types on, which is the plan's.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from importer.limits import DEFAULT_LIMITS, Limits
 from importer.recipes.applying.collisions import without_collisions
 from importer.recipes.applying.renumbering import renumber
 from importer.recipes.applying.scopes import ConfigScope
+from importer.recipes.applying.settling import settle_template, settle_types
 from importer.recipes.applying.steps import StepRunner
-from importer.recipes.applying.template import settle_template, settle_types
 from importer.recipes.applying.variants import with_variants
-from importer.recipes.applying.working import Item, Record
+from importer.recipes.applying.working import ChangeLog, WorkingTensor
 from importer.recipes.faults import TextError
 from importer.recipes.language.patterns import Pattern
 from importer.recipes.language.replacements import Replacement
-from importer.recipes.model import NamePattern, Prefix, Recipe, Rename, RuleRef, Variants
 from importer.recipes.outcome import NamedArray, Remapped, Template
+from importer.recipes.recipe import NamePattern, Prefix, Recipe, Rename, RuleRef, Variants
 
 if TYPE_CHECKING:
     import regex
@@ -69,7 +69,7 @@ def apply_recipe(
         LimitError: a pattern takes too long on a name, or a name becomes too long.
     """
     recipe = recipe if variants is None else replace(recipe, variants=variants)
-    record = Record()
+    record = ChangeLog()
     items = _stripped(recipe, tensors, record)
     named = {item.name: tensors[item.sources[0]] for item in items}
     scope = ConfigScope(recipe.config, config, named, limits.regex_timeout_seconds)
@@ -85,7 +85,7 @@ def apply_recipe(
         entries=tuple(item.entry() for item in items),
         skipped=tuple(record.skipped),
         faults=tuple(record.faults),
-        idle_rules=() if recipe.is_builtin else record.idle(_own_rules(recipe)),
+        unmatched_rules=() if recipe.is_builtin else record.idle(_own_rules(recipe)),
         warnings=tuple(record.warnings.values()),
         template=template,
         types=types,
@@ -93,9 +93,9 @@ def apply_recipe(
     )
 
 
-def _stripped(recipe: Recipe, tensors: Mapping[str, NamedArray], record: Record) -> list[Item]:
+def _stripped(recipe: Recipe, tensors: Mapping[str, NamedArray], record: ChangeLog) -> list[WorkingTensor]:
     """Cut off the prefixes that every name has, as often as there is one."""
-    items = [Item(name, tensor.array, (name,), identity=tensor.identity) for name, tensor in tensors.items()]
+    items = [WorkingTensor(name, tensor.array, (name,), identity=tensor.identity) for name, tensor in tensors.items()]
     prefixes = _prefixes(recipe)
     while (cut := next((one for one in prefixes if _all_have(one.text, items)), None)) is not None:
         record.used.update(one.rule for one in prefixes)  # they are alternatives: one that fits is enough
@@ -104,7 +104,7 @@ def _stripped(recipe: Recipe, tensors: Mapping[str, NamedArray], record: Record)
     return items
 
 
-def _all_have(prefix: str, items: Sequence[Item]) -> bool:
+def _all_have(prefix: str, items: Sequence[WorkingTensor]) -> bool:
     """Whether every name has the prefix and something behind it."""
     return bool(items) and all(item.name.startswith(prefix) and len(item.name) > len(prefix) for item in items)
 
@@ -131,14 +131,14 @@ def _own_rules(recipe: Recipe) -> list[RuleRef]:
 class _Names:
     """The part of the pipeline before `tensors`."""
 
-    def __init__(self, recipe: Recipe, template: Template | None, record: Record, limits: Limits) -> None:
+    def __init__(self, recipe: Recipe, template: Template | None, record: ChangeLog, limits: Limits) -> None:
         self._recipe = recipe
         self._template = template
         self._record = record
         self._timeout = limits.regex_timeout_seconds
         self._longest = limits.max_name_length
 
-    def apply(self, items: list[Item]) -> list[Item]:
+    def apply(self, items: list[WorkingTensor]) -> list[WorkingTensor]:
         """Return the tensors under their target names, every matrix in PyTorch's orientation."""
         items = self._kept(items)
         for rename in self._recipe.rename:
@@ -150,8 +150,8 @@ class _Names:
         self._unify_layout(items)
         return items
 
-    def _kept(self, items: list[Item]) -> list[Item]:
-        kept: list[Item] = []
+    def _kept(self, items: list[WorkingTensor]) -> list[WorkingTensor]:
+        kept: list[WorkingTensor] = []
         for item in items:
             drop = self._first(self._recipe.drop, item.name)
             if drop is not None:
@@ -169,7 +169,7 @@ class _Names:
                 return rule.rule
         return None
 
-    def _rename(self, rename: Rename, items: Sequence[Item]) -> None:
+    def _rename(self, rename: Rename, items: Sequence[WorkingTensor]) -> None:
         """Replace every match of one rule in every name."""
         pattern, literal = rename.pattern, rename.pattern.literal
         found = False
@@ -212,14 +212,14 @@ class _Names:
             text = f"an unescaped . matched {shown(stray)} in {shown(name)}; write \\. for a dot"
             self._record.warn(rename.rule, "dot", text)
 
-    def _check_names(self, items: Sequence[Item]) -> None:
+    def _check_names(self, items: Sequence[WorkingTensor]) -> None:
         for item in items:
             if not item.name or item.name.startswith(".") or item.name.endswith(".") or ".." in item.name:
                 rule = item.trail[-1].rule if item.trail else None
                 what = f"{', '.join(map(shown, item.sources))} becomes {shown(item.name)}, which has an empty segment"
                 self._record.fault(item.name, what, "Check the dots in the replacement.", rule)
 
-    def _renumber(self, items: Sequence[Item]) -> None:
+    def _renumber(self, items: Sequence[WorkingTensor]) -> None:
         if not self._recipe.renumber:
             return
         verdicts: dict[str, RuleRef | None] = {}
@@ -241,7 +241,7 @@ class _Names:
     def _is_whole(self, pattern: Pattern, prefix: str) -> bool:
         return pattern.fullmatch(prefix, self._timeout)
 
-    def _aliased(self, items: list[Item]) -> list[Item]:
+    def _aliased(self, items: list[WorkingTensor]) -> list[WorkingTensor]:
         """Add the names that are taken from others where the source lacks them and the target has a place for them."""
         by_name = {item.name: item for item in items}
         for alias in self._recipe.alias:
@@ -261,7 +261,7 @@ class _Names:
         segments = with_variants(name, self._recipe.variants).split(".")
         return any(".".join(segments[:end]) in self._template.layers for end in range(1, len(segments) + 1))
 
-    def _unify_layout(self, items: Sequence[Item]) -> None:
+    def _unify_layout(self, items: Sequence[WorkingTensor]) -> None:
         """Turn matrices that are stored `[in, out]`, so that every later rule sees `[out, in]`."""
         for stored in self._recipe.stored_as:
             for item in items:

@@ -12,8 +12,8 @@ from importer.errors import shown
 from importer.recipes.faults import TextError, as_written
 from importer.recipes.language.expressions import Expression, UnknownNameError, Value, evaluate
 from importer.recipes.language.patterns import parse_pattern
-from importer.recipes.model import ConfigName, RuleRef
 from importer.recipes.outcome import NamedArray
+from importer.recipes.recipe import ConfigName, RuleRef
 
 __all__ = ["ConfigScope", "LoopScope", "evaluate_at"]
 

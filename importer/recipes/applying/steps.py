@@ -23,11 +23,10 @@ from importer.arrays import (
 )
 from importer.errors import RecipeError, TensorError, shown
 from importer.recipes.applying.scopes import ConfigScope, evaluate_at
-from importer.recipes.applying.working import Item, Record, merged
+from importer.recipes.applying.working import ChangeLog, WorkingTensor, merged
 from importer.recipes.faults import TextError, as_written
 from importer.recipes.language.expressions import Expression, whole_number
-from importer.recipes.language.formulas import settle_formula
-from importer.recipes.model import Step
+from importer.recipes.language.map_formulas import settle_formula
 from importer.recipes.operations import (
     Concat,
     Map,
@@ -40,13 +39,14 @@ from importer.recipes.operations import (
     Unstack,
     WeightNorm,
 )
+from importer.recipes.recipe import Step
 
 if TYPE_CHECKING:
     import regex
 
 __all__ = ["StepRunner"]
 
-_Work: TypeAlias = "Callable[[Step, Item, regex.Match[str]], list[Item]]"
+_Work: TypeAlias = "Callable[[Step, WorkingTensor, regex.Match[str]], list[WorkingTensor]]"
 """What a step does with one tensor whose name matches: the tensors in its place."""
 _MAX_PARTS = 100_000
 """Parts of one `unstack`."""
@@ -57,12 +57,12 @@ _MAX_DIGITS = 9
 class StepRunner:
     """Carries out steps, one after the other, on the whole list of tensors."""
 
-    def __init__(self, scope: ConfigScope, record: Record, timeout: float) -> None:
+    def __init__(self, scope: ConfigScope, record: ChangeLog, timeout: float) -> None:
         self._scope = scope
         self._record = record
         self._timeout = timeout
 
-    def run(self, step: Step, items: Sequence[Item]) -> list[Item]:
+    def run(self, step: Step, items: Sequence[WorkingTensor]) -> list[WorkingTensor]:
         """Return the tensors after a step.
 
         Raises:
@@ -85,9 +85,9 @@ class StepRunner:
 
     # --- one tensor in ---
 
-    def _each(self, step: Step, items: Sequence[Item], work: _Work) -> list[Item]:
+    def _each(self, step: Step, items: Sequence[WorkingTensor], work: _Work) -> list[WorkingTensor]:
         """Replace every tensor whose name matches by what `work` makes of it."""
-        result: list[Item] = []
+        result: list[WorkingTensor] = []
         pattern = step.match[0]
         for item in items:
             match = pattern.search(item.name, self._timeout)
@@ -106,7 +106,7 @@ class StepRunner:
         """Return the work of an operation that gives one tensor, its expressions settled."""
         change = self._change(step, operation)
 
-        def work(step: Step, item: Item, match: regex.Match[str]) -> list[Item]:
+        def work(step: Step, item: WorkingTensor, match: regex.Match[str]) -> list[WorkingTensor]:
             into = step.into[0] if step.into else None
             item.touch(step.rule, None if into is None else into.expand(match), change(item.array))
             return [item]
@@ -133,7 +133,7 @@ class StepRunner:
         listed = tuple(self._number(step, size) for size in operation.sizes)
         count = 0 if operation.count is None else self._number(step, operation.count)
 
-        def work(step: Step, item: Item, match: regex.Match[str]) -> list[Item]:
+        def work(step: Step, item: WorkingTensor, match: regex.Match[str]) -> list[WorkingTensor]:
             sizes = listed or _equal_parts(_size(item.array, operation.dim), count)
             if len(sizes) != len(step.into):
                 raise TextError(f"{len(sizes)} parts, but {len(step.into)} names under 'into'", how="Name every part.")
@@ -151,8 +151,8 @@ class StepRunner:
 
     # --- several tensors in ---
 
-    def _stacked(self, step: Step, operation: Stack, items: Sequence[Item]) -> list[Item]:
-        groups: dict[tuple[str | None, ...], dict[int, tuple[Item, regex.Match[str]]]] = {}
+    def _stacked(self, step: Step, operation: Stack, items: Sequence[WorkingTensor]) -> list[WorkingTensor]:
+        groups: dict[tuple[str | None, ...], dict[int, tuple[WorkingTensor, regex.Match[str]]]] = {}
         for item in items:
             match = step.match[0].search(item.name, self._timeout)
             if match is None:
@@ -167,7 +167,7 @@ class StepRunner:
         ready = [group for group in groups.values() if self._is_gapless(step, group)]
         return self._replaced(step, items, [[group[number] for number in sorted(group)] for group in ready])
 
-    def _is_gapless(self, step: Step, group: dict[int, tuple[Item, regex.Match[str]]]) -> bool:
+    def _is_gapless(self, step: Step, group: dict[int, tuple[WorkingTensor, regex.Match[str]]]) -> bool:
         missing = next((number for number in range(len(group)) if number not in group), None)
         if missing is None:
             return True
@@ -176,8 +176,8 @@ class StepRunner:
         self._record.fault(name, what, "The numbers must be 0, 1, 2… without gaps; is a shard missing?", step.rule)
         return False
 
-    def _joined(self, step: Step, items: Sequence[Item]) -> list[Item]:
-        groups: dict[tuple[str | None, ...], dict[int, tuple[Item, regex.Match[str]]]] = {}
+    def _joined(self, step: Step, items: Sequence[WorkingTensor]) -> list[WorkingTensor]:
+        groups: dict[tuple[str | None, ...], dict[int, tuple[WorkingTensor, regex.Match[str]]]] = {}
         for item in items:
             for position, pattern in enumerate(step.match):
                 match = pattern.search(item.name, self._timeout)
@@ -191,7 +191,7 @@ class StepRunner:
         ready = [group for group in groups.values() if self._is_complete(step, group)]
         return self._replaced(step, items, [[group[position] for position in sorted(group)] for group in ready])
 
-    def _is_complete(self, step: Step, group: dict[int, tuple[Item, regex.Match[str]]]) -> bool:
+    def _is_complete(self, step: Step, group: dict[int, tuple[WorkingTensor, regex.Match[str]]]) -> bool:
         missing = next((position for position in range(len(step.match)) if position not in group), None)
         if missing is None:
             return True
@@ -203,10 +203,10 @@ class StepRunner:
         return False
 
     def _replaced(
-        self, step: Step, items: Sequence[Item], groups: Iterable[list[tuple[Item, regex.Match[str]]]]
-    ) -> list[Item]:
+        self, step: Step, items: Sequence[WorkingTensor], groups: Iterable[list[tuple[WorkingTensor, regex.Match[str]]]]
+    ) -> list[WorkingTensor]:
         """Put what each group gives in the place of its first member."""
-        made: dict[int, Item] = {}
+        made: dict[int, WorkingTensor] = {}
         gone: set[int] = set()
         into = step.into[0]
         assert into is not None, "the reader wants one name"
@@ -236,7 +236,7 @@ class StepRunner:
         self._record.fault(name, f"{step.operation.kind} of {shown(name)}: {error.what}", error.how, step.rule)
 
 
-def _unstacked(dim: int, step: Step, item: Item, match: regex.Match[str]) -> list[Item]:
+def _unstacked(dim: int, step: Step, item: WorkingTensor, match: regex.Match[str]) -> list[WorkingTensor]:
     size = _size(item.array, dim)
     if size > _MAX_PARTS:
         raise TextError(f"{size} parts are too many", how=f"Unstack an axis of at most {_MAX_PARTS}.")

@@ -6,7 +6,7 @@ come from.
 
 from __future__ import annotations
 
-from importer.recipes.model import Variants
+from importer.recipes.recipe import Variants
 
 __all__ = ["with_variants"]
 

@@ -9,16 +9,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from importer.arrays import Array
-from importer.recipes.model import RuleRef
-from importer.recipes.outcome import Entry, Fault, Skipped, TrailStep
+from importer.recipes.outcome import Entry, Problem, Skipped, TrailStep
+from importer.recipes.recipe import RuleRef
 
-__all__ = ["Item", "Record", "merged"]
+__all__ = ["ChangeLog", "WorkingTensor", "merged"]
 
 _SHOWN_NAMES = 3
 
 
 @dataclass(slots=True)
-class Item:
+class WorkingTensor:
     """One tensor on its way; `identity` tells one stored tensor under two names."""
 
     name: str
@@ -35,16 +35,16 @@ class Item:
         if array is not None:
             self.array = array
 
-    def part(self, rule: RuleRef, name: str, array: Array) -> Item:
+    def part(self, rule: RuleRef, name: str, array: Array) -> WorkingTensor:
         """Return a tensor made of this one."""
-        return Item(name, array, self.sources, (*self.trail, TrailStep(rule, self.name, name)))
+        return WorkingTensor(name, array, self.sources, (*self.trail, TrailStep(rule, self.name, name)))
 
     def entry(self) -> Entry:
         """Return it frozen."""
         return Entry(self.name, self.array, self.sources, self.trail)
 
 
-def merged(rule: RuleRef, items: list[Item], name: str, array: Array) -> Item:
+def merged(rule: RuleRef, items: list[WorkingTensor], name: str, array: Array) -> WorkingTensor:
     """Return a tensor made of several, with the history of all of them."""
     names = [item.name for item in items]
     before = " + ".join(names[:_SHOWN_NAMES])
@@ -52,25 +52,25 @@ def merged(rule: RuleRef, items: list[Item], name: str, array: Array) -> Item:
         before += f" + {len(names) - _SHOWN_NAMES} more"
     sources = tuple(dict.fromkeys(source for item in items for source in item.sources))
     trail = dict.fromkeys(step for item in items for step in item.trail)
-    return Item(name, array, sources, (*trail, TrailStep(rule, before, name)))
+    return WorkingTensor(name, array, sources, (*trail, TrailStep(rule, before, name)))
 
 
 @dataclass(slots=True)
-class Record:
+class ChangeLog:
     """What happened besides the tensors that came through."""
 
     skipped: list[Skipped] = field(default_factory=list)
-    faults: list[Fault] = field(default_factory=list)
+    faults: list[Problem] = field(default_factory=list)
     used: set[RuleRef] = field(default_factory=set)
     warnings: dict[tuple[RuleRef, str], str] = field(default_factory=dict)
 
-    def skip(self, item: Item, rule: RuleRef | None, reason: str) -> None:
+    def skip(self, item: WorkingTensor, rule: RuleRef | None, reason: str) -> None:
         """Note a tensor that is left out."""
         self.skipped += [Skipped(source, rule, reason) for source in item.sources]
 
     def fault(self, name: str, what: str, how: str, rule: RuleRef | None, sources: tuple[str, ...] = ()) -> None:
         """Note what is wrong with a tensor, and which sources are lost by it."""
-        self.faults.append(Fault(name, what, how, rule, sources))
+        self.faults.append(Problem(name, what, how, rule, sources))
 
     def warn(self, rule: RuleRef, kind: str, text: str) -> None:
         """Note what is probably not meant; one warning of a kind for each rule is enough."""

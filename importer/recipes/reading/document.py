@@ -12,10 +12,10 @@ from pathlib import PurePath
 from importer.errors import LimitError, Location
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.recipes.faults import Faults
-from importer.recipes.model import Accept, DTypePlan, Recipe, Variants
 from importer.recipes.reading import sections as s
-from importer.recipes.reading.nodes import MappingNode, parse_yaml
-from importer.recipes.reading.shapes import Fields, Reading
+from importer.recipes.reading.schema import Fields, ReadContext
+from importer.recipes.reading.yaml_nodes import MappingNode, parse_yaml
+from importer.recipes.recipe import Accept, DTypePlan, Recipe, Variants
 
 __all__ = ["OwnRecipe", "read_about", "read_accepts", "read_recipe"]
 
@@ -92,7 +92,7 @@ def _open(text: str, path: str, limits: Limits) -> Fields:
             how="Check that this is the recipe.",
         )
     faults = Faults(path)
-    reading = Reading(path, PurePath(path).name, faults)
+    reading = ReadContext(path, PurePath(path).name, faults)
     root = parse_yaml(text, faults)
     empty = MappingNode((), 1, 1)
     if root is None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from importer.recipes.faults import Faults, did_you_mean
-from importer.recipes.model import Alias, Recipe, RuleRef, TemplateNode
 from importer.recipes.reading.document import OwnRecipe
+from importer.recipes.recipe import Alias, Recipe, RuleRef, TemplateNode
 
 __all__ = ["joined", "without_removals"]
 

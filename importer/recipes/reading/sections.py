@@ -1,13 +1,13 @@
 """The sections of a recipe, declared once: the loader, the JSON Schema and the reference page all read this.
 
-Not here: the forms inside sections (`importer.recipes.reading.section_forms`, `step_forms`, `template_forms`), and joining a recipe
+Not here: the forms inside sections (`importer.recipes.reading.section_schema`, `step_schema`, `template_schema`), and joining a recipe
 with the ones it extends (`inheritance`).
 """
 
 from __future__ import annotations
 
-from importer.recipes.model import NamePattern, Prefix
-from importer.recipes.reading.section_forms import (
+from importer.recipes.reading.schema import PATTERN, TEXT, Field, ListOf, RecordType, Ruled, TextType
+from importer.recipes.reading.section_schema import (
     ACCEPT_FORM,
     ALIAS_FORM,
     CONFIG_FORM,
@@ -18,9 +18,9 @@ from importer.recipes.reading.section_forms import (
     STORED_AS_FORM,
     VERSION_FORM,
 )
-from importer.recipes.reading.shapes import PATTERN, TEXT, Field, ListOf, Record, Ruled, TextShape
-from importer.recipes.reading.step_forms import STEP
-from importer.recipes.reading.template_forms import TARGET, TYPE_RULE
+from importer.recipes.reading.step_schema import STEP
+from importer.recipes.reading.template_schema import TARGET, TYPE_RULE
+from importer.recipes.recipe import NamePattern, Prefix
 
 __all__ = [
     "ABOUT",
@@ -126,11 +126,11 @@ TYPES = Field(
 DTYPE = Field("dtype", DTYPE_FORM, "Element types of the output; `keep` where not given.")
 VARIANTS = Field(
     "variants",
-    TextShape("keep or skip", ("keep", "skip")),
+    TextType("keep or skip", ("keep", "skip")),
     "Whether enum variants, written `<Basic>` in names, are segments of the output's names. Burnpack needs them.",
 )
 
-RECIPE = Record(
+RECIPE = RecordType(
     "a recipe",
     (
         *(
