@@ -1,13 +1,10 @@
-//! What several families need: rotary positions, masks, scaled dot products, activations by name, and the attention and
-//! feed-forward that Llama and its relatives share.
+//! What several families need: rotary positions, masks, scaled dot products, activations by name.
 //!
-//! Shapes are `[batch, heads, sequence, head]` where not said otherwise.
+//! Nothing here has parameters. Shapes are `[batch, heads, sequence, head]` where not said otherwise.
 
 use burn::tensor::activation::{gelu, gelu_approximate, relu, sigmoid, silu, softmax, tanh};
 use std::collections::BTreeMap;
 
-use burn::module::Module;
-use burn::nn::{Linear, LinearConfig, RmsNorm, RmsNormConfig, SwiGlu, SwiGluConfig};
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use serde::Deserialize;
 
@@ -231,8 +228,10 @@ impl RopeParameters {
             "yarn" => self.yarn(&base, turning, trained as f64),
             "longrope" | "su" => {
                 let factors = if length > trained { &self.long_factor } else { &self.short_factor };
-                let grown = self.max_position_embeddings.map_or(self.factor, |max| max as f64 / trained as f64);
-                let grown = if self.factor > 1.0 { self.factor } else { grown };
+                let grown = match (self.original_max_position_embeddings, self.max_position_embeddings) {
+                    (Some(before), Some(after)) => after as f64 / before as f64,
+                    _ => self.factor,
+                };
                 let scale = if grown <= 1.0 { 1.0 } else { (1.0 + grown.ln() / (trained as f64).ln()).sqrt() };
                 let frequencies = base.iter().zip(factors).map(|(w, factor)| w / factor).collect();
                 (frequencies, self.attention_factor.unwrap_or(scale))
@@ -316,115 +315,5 @@ impl Rope {
         found.original_max_position_embeddings =
             found.original_max_position_embeddings.or(self.original_max_position_embeddings);
         found
-    }
-}
-
-/// Sizes and habits of a [`GroupedAttention`].
-#[derive(Clone, Debug)]
-pub struct GroupedAttentionConfig {
-    pub width: usize,
-    pub heads: usize,
-    pub kv_heads: usize,
-    pub head: usize,
-    /// Biases of queries, keys and values.
-    pub qkv_bias: bool,
-    pub output_bias: bool,
-    pub qk_norm: QkNorm,
-    pub scores: Scores,
-}
-
-/// Where an RMS norm of queries and keys runs, with its epsilon.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum QkNorm {
-    None,
-    /// Along each head (Qwen 3, Gemma 3).
-    Head(f64),
-    /// Along the whole projection (OLMo 2).
-    Whole(f64),
-}
-
-impl GroupedAttentionConfig {
-    pub fn init(&self, device: &Device) -> GroupedAttention {
-        let (queries, keys) = (self.heads * self.head, self.kv_heads * self.head);
-        let linear = |i, o, bias| LinearConfig::new(i, o).with_bias(bias).init(device);
-        let norm = |whole| match self.qk_norm {
-            QkNorm::None => None,
-            QkNorm::Head(eps) => Some(RmsNormConfig::new(self.head).with_epsilon(eps).init(device)),
-            QkNorm::Whole(eps) => Some(RmsNormConfig::new(whole).with_epsilon(eps).init(device)),
-        };
-        GroupedAttention {
-            wq: linear(self.width, queries, self.qkv_bias),
-            wk: linear(self.width, keys, self.qkv_bias),
-            wv: linear(self.width, keys, self.qkv_bias),
-            wo: linear(queries, self.width, self.output_bias),
-            q_norm: norm(queries),
-            k_norm: norm(keys),
-            config: self.clone(),
-        }
-    }
-}
-
-/// Causal attention with grouped queries and rotary positions, under llama-burn's names.
-#[derive(Module, Debug)]
-pub struct GroupedAttention {
-    pub wq: Linear,
-    pub wk: Linear,
-    pub wv: Linear,
-    pub wo: Linear,
-    pub q_norm: Option<RmsNorm>,
-    pub k_norm: Option<RmsNorm>,
-    #[module(skip)]
-    pub config: GroupedAttentionConfig,
-}
-
-impl GroupedAttention {
-    /// `x`: `[batch, sequence, width]`; `mask` is true where a query must not look.
-    pub fn forward(&self, x: Tensor<3>, rotary: &Rotary, mask: Tensor<4, Bool>) -> Tensor<3> {
-        let c = &self.config;
-        let (q, k, v) = (self.wq.forward(x.clone()), self.wk.forward(x.clone()), self.wv.forward(x));
-        let (q, k) = match c.qk_norm {
-            QkNorm::Whole(_) => (normed(&self.q_norm, q), normed(&self.k_norm, k)),
-            _ => (q, k),
-        };
-        let (q, k, v) = (split_heads(q, c.heads), split_heads(k, c.kv_heads), split_heads(v, c.kv_heads));
-        let (q, k) = match c.qk_norm {
-            QkNorm::Head(_) => (normed(&self.q_norm, q), normed(&self.k_norm, k)),
-            _ => (q, k),
-        };
-        let (q, k) = (rotary.forward(q, 0), rotary.forward(k, 0));
-        let times = c.heads / c.kv_heads;
-        let y = attend(q, repeat_heads(k, times), repeat_heads(v, times), Some(mask), None, &c.scores);
-        self.wo.forward(merge_heads(y))
-    }
-}
-
-fn normed<const D: usize>(norm: &Option<RmsNorm>, x: Tensor<D>) -> Tensor<D> {
-    match norm {
-        Some(norm) => norm.forward(x),
-        None => x,
-    }
-}
-
-/// `w2(act(linear_inner(x)) * linear_outer(x))`, under llama-burn's names.
-#[derive(Module, Debug)]
-pub struct GatedFeedForward {
-    pub swiglu: SwiGlu,
-    pub w2: Linear,
-    #[module(skip)]
-    pub activation: Activation,
-}
-
-impl GatedFeedForward {
-    pub fn new(width: usize, inner: usize, bias: bool, activation: Activation, device: &Device) -> Self {
-        Self {
-            swiglu: SwiGluConfig::new(width, inner).with_bias(bias).init(device),
-            w2: LinearConfig::new(inner, width).with_bias(bias).init(device),
-            activation,
-        }
-    }
-
-    pub fn forward(&self, x: Tensor<3>) -> Tensor<3> {
-        let gate = self.activation.forward(self.swiglu.linear_inner.forward(x.clone()));
-        self.w2.forward(gate * self.swiglu.linear_outer.forward(x))
     }
 }

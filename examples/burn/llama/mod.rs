@@ -5,10 +5,8 @@ use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, RmsNorm, RmsNor
 use burn::tensor::{Bool, Device, Int, Tensor};
 use serde::Deserialize;
 
-use crate::shared::{
-    Activation, GatedFeedForward, GroupedAttention, GroupedAttentionConfig, Pairing, QkNorm, Rope, Rotary, Scores,
-    causal_mask,
-};
+use crate::decoder::{GatedFeedForward, GroupedAttention, GroupedAttentionConfig, QkNorm};
+use crate::shared::{Activation, Pairing, Rope, Rotary, Scores, causal_mask};
 
 /// `config.json` of a Hugging Face folder; what is left out has the library's default.
 #[derive(Clone, Debug, Deserialize)]
@@ -65,10 +63,10 @@ impl Config {
             qk_norm: QkNorm::None,
             scores: Scores::default(),
         };
-        let (d, ff, bias, act) = (self.hidden_size, self.intermediate_size, self.mlp_bias, self.hidden_act);
+        let (d, ff, act) = (self.hidden_size, self.intermediate_size, self.hidden_act);
         let block = |_| Block {
             attention: attention.init(device),
-            feed_forward: GatedFeedForward::new(d, ff, bias, act, device),
+            feed_forward: GatedFeedForward::new(d, ff, self.mlp_bias, act, device),
             attention_norm: norm(),
             ffn_norm: norm(),
         };
@@ -103,15 +101,20 @@ pub struct Block {
 impl Llama {
     /// `[batch, sequence]` → logits `[batch, sequence, vocab]`
     pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
-        let length = ids.dims()[1];
+        self.output.forward(self.hidden(ids))
+    }
+
+    /// The last hidden states, normed: `[batch, sequence, hidden]`
+    pub fn hidden(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        let (length, device) = (ids.dims()[1], ids.device());
         let rope = self.config.rope.parameters("full_attention", 10_000.0);
         let rotary = Rotary::new(&rope, self.config.head(), Pairing::Adjacent, length);
-        let mask = causal_mask(length, None, &ids.device());
+        let mask = causal_mask(length, None, &device);
         let mut x = self.tok_embeddings.forward(ids);
         for layer in &self.layers {
             x = layer.forward(x, &rotary, mask.clone());
         }
-        self.output.forward(self.norm.forward(x))
+        self.norm.forward(x)
     }
 }
 

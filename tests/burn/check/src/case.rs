@@ -20,7 +20,7 @@ pub struct Case {
     pub folder: PathBuf,
     pub converted: PathBuf,
     pub device: Device,
-    /// `config.json` without its nulls; `Null` where the folder has none.
+    /// `config.json`; `Null` where the folder has none.
     pub config: Value,
     pub io: Value,
     /// Names and shapes of the converted file.
@@ -157,19 +157,7 @@ impl Case {
 
 fn read_json(path: &Path) -> Result<Value, Problem> {
     let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    Ok(without_nulls(serde_json::from_str(&text)?))
-}
-
-/// A null in a config means what leaving the field out means.
-fn without_nulls(value: Value) -> Value {
-    match value {
-        Value::Object(fields) => fields
-            .into_iter()
-            .filter(|(_, field)| !field.is_null())
-            .map(|(name, field)| (name, without_nulls(field)))
-            .collect(),
-        other => other,
-    }
+    Ok(serde_json::from_str(&text)?)
 }
 
 fn data(dtype: Dtype, shape: &[usize], bytes: &[u8]) -> Result<TensorData, Problem> {

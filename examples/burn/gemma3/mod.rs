@@ -1,0 +1,169 @@
+//! Gemma 3, text part: Gemma 2 with norms on queries and keys, two rotary settings and no caps.
+//! The file's norms are `1 + weight` already, so that Burn's own `RmsNorm` computes them.
+
+use burn::module::Module;
+use burn::nn::{Embedding, EmbeddingConfig, Linear, LinearConfig, RmsNorm, RmsNormConfig};
+use burn::tensor::{Bool, Device, Int, Tensor};
+use serde::Deserialize;
+
+use crate::decoder::{GatedFeedForward, GroupedAttention, GroupedAttentionConfig, QkNorm};
+use crate::shared::{Activation, Pairing, Rope, RopeParameters, Rotary, Scores, causal_mask};
+
+/// `config.json` of a Hugging Face folder; what is left out has the library's default.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default)]
+pub struct Config {
+    pub vocab_size: usize,
+    pub hidden_size: usize,
+    pub intermediate_size: usize,
+    pub num_hidden_layers: usize,
+    pub num_attention_heads: usize,
+    pub num_key_value_heads: Option<usize>,
+    pub head_dim: Option<usize>,
+    #[serde(rename = "hidden_activation")]
+    pub hidden_act: Activation,
+    pub rms_norm_eps: f64,
+    pub query_pre_attn_scalar: f64,
+    pub attn_logit_softcapping: Option<f64>,
+    pub final_logit_softcapping: Option<f64>,
+    pub attention_bias: bool,
+    pub sliding_window: Option<usize>,
+    pub layer_types: Option<Vec<String>>,
+    pub sliding_window_pattern: usize,
+    pub rope_local_base_freq: f64,
+    #[serde(flatten)]
+    pub rope: Rope,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            vocab_size: 256_000,
+            hidden_size: 4096,
+            intermediate_size: 11_008,
+            num_hidden_layers: 32,
+            num_attention_heads: 32,
+            num_key_value_heads: None,
+            head_dim: Some(256),
+            hidden_act: Activation::GeluNew,
+            rms_norm_eps: 1e-6,
+            query_pre_attn_scalar: 256.0,
+            attn_logit_softcapping: None,
+            final_logit_softcapping: None,
+            attention_bias: false,
+            sliding_window: Some(4096),
+            layer_types: None,
+            sliding_window_pattern: 6,
+            rope_local_base_freq: 10_000.0,
+            rope: Rope::default(),
+        }
+    }
+}
+
+impl Config {
+    pub fn head(&self) -> usize {
+        self.head_dim.unwrap_or(self.hidden_size / self.num_attention_heads)
+    }
+
+    /// How many tokens layer `i` sees, itself included; `None` for all.
+    pub fn window(&self, i: usize) -> Option<usize> {
+        let slides = match &self.layer_types {
+            Some(kinds) => kinds[i] == "sliding_attention",
+            None => !(i + 1).is_multiple_of(self.sliding_window_pattern),
+        };
+        self.sliding_window.filter(|_| slides)
+    }
+
+    /// The rotary settings of layers with a window.
+    pub fn local_rope(&self) -> RopeParameters {
+        if self.rope.rope_parameters.is_some() {
+            return self.rope.parameters("sliding_attention", self.rope_local_base_freq);
+        }
+        RopeParameters { rope_theta: self.rope_local_base_freq, ..RopeParameters::default() }
+    }
+
+    pub fn init(&self, device: &Device) -> Gemma3 {
+        let norm = || RmsNormConfig::new(self.hidden_size).with_epsilon(self.rms_norm_eps).init(device);
+        let attention = GroupedAttentionConfig {
+            width: self.hidden_size,
+            heads: self.num_attention_heads,
+            kv_heads: self.num_key_value_heads.unwrap_or(self.num_attention_heads),
+            head: self.head(),
+            qkv_bias: self.attention_bias,
+            output_bias: self.attention_bias,
+            qk_norm: QkNorm::Head(self.rms_norm_eps),
+            scores: Scores { scale: Some(self.query_pre_attn_scalar.powf(-0.5)), softcap: self.attn_logit_softcapping },
+        };
+        let (d, ff, act) = (self.hidden_size, self.intermediate_size, self.hidden_act);
+        let block = |_| Block {
+            attention: attention.init(device),
+            feed_forward: GatedFeedForward::new(d, ff, false, act, device),
+            attention_norm: norm(),
+            ffn_norm: norm(),
+            post_attention_norm: norm(),
+            post_ffn_norm: norm(),
+        };
+        Gemma3 {
+            tok_embeddings: EmbeddingConfig::new(self.vocab_size, d).init(device),
+            layers: (0..self.num_hidden_layers).map(block).collect(),
+            norm: norm(),
+            output: LinearConfig::new(d, self.vocab_size).with_bias(false).init(device),
+            config: self.clone(),
+        }
+    }
+}
+
+#[derive(Module, Debug)]
+pub struct Gemma3 {
+    pub tok_embeddings: Embedding,
+    pub layers: Vec<Block>,
+    pub norm: RmsNorm,
+    pub output: Linear,
+    #[module(skip)]
+    pub config: Config,
+}
+
+#[derive(Module, Debug)]
+pub struct Block {
+    pub attention: GroupedAttention,
+    pub feed_forward: GatedFeedForward,
+    pub attention_norm: RmsNorm,
+    pub ffn_norm: RmsNorm,
+    pub post_attention_norm: RmsNorm,
+    pub post_ffn_norm: RmsNorm,
+}
+
+impl Gemma3 {
+    /// `[batch, sequence]` → logits `[batch, sequence, vocab]`
+    pub fn forward(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        let logits = self.output.forward(self.hidden(ids));
+        match self.config.final_logit_softcapping {
+            Some(cap) => (logits / cap).tanh() * cap,
+            None => logits,
+        }
+    }
+
+    /// The last hidden states, normed: `[batch, sequence, hidden]`
+    pub fn hidden(&self, ids: Tensor<2, Int>) -> Tensor<3> {
+        let (length, device) = (ids.dims()[1], ids.device());
+        let rotary = |rope: RopeParameters| Rotary::new(&rope, self.config.head(), Pairing::Adjacent, length);
+        let wide = rotary(self.config.rope.parameters("full_attention", 1_000_000.0));
+        let narrow = rotary(self.config.local_rope());
+        let mut x = self.tok_embeddings.forward(ids) * (self.config.hidden_size as f64).sqrt();
+        for (i, layer) in self.layers.iter().enumerate() {
+            let window = self.config.window(i);
+            let rotary = if window.is_some() { &narrow } else { &wide };
+            x = layer.forward(x, rotary, causal_mask(length, window, &device));
+        }
+        self.norm.forward(x)
+    }
+}
+
+impl Block {
+    fn forward(&self, x: Tensor<3>, rotary: &Rotary, mask: Tensor<4, Bool>) -> Tensor<3> {
+        let y = self.attention.forward(self.attention_norm.forward(x.clone()), rotary, mask);
+        let x = x + self.post_attention_norm.forward(y);
+        let y = self.feed_forward.forward(self.ffn_norm.forward(x.clone()));
+        x + self.post_ffn_norm.forward(y)
+    }
+}
