@@ -6,13 +6,26 @@
 pub mod decoder;
 pub mod shared;
 
+pub mod albert;
+pub mod bert;
+pub mod bloom;
+pub mod deberta_v2;
+pub mod distilbert;
+pub mod falcon;
 pub mod gemma2;
 pub mod gemma3;
+pub mod gpt2;
+pub mod gpt_neox;
 pub mod llama;
+pub mod minilm;
 pub mod mistral;
 pub mod mixtral;
+pub mod modernbert;
+pub mod mpnet;
 pub mod olmo2;
+pub mod opt;
 pub mod phi3;
 pub mod qwen2;
 pub mod qwen3;
 pub mod qwen3_moe;
+pub mod roberta;

@@ -5,7 +5,9 @@
 use burn::tensor::activation::{gelu, gelu_approximate, relu, sigmoid, silu, softmax, tanh};
 use std::collections::BTreeMap;
 
-use burn::tensor::{Bool, Device, Tensor, TensorData};
+use burn::nn::activation::ActivationConfig;
+use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};
+use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use serde::Deserialize;
 
 /// An activation under its name in Hugging Face's configs.
@@ -35,6 +37,85 @@ impl Activation {
             Self::Sigmoid => sigmoid(x),
         }
     }
+
+    /// The same for Burn's `TransformerEncoder` and `TransformerDecoder`, which know fewer.
+    pub fn burn(self) -> ActivationConfig {
+        match self {
+            Self::Gelu => ActivationConfig::Gelu,
+            Self::GeluNew => ActivationConfig::GeluApproximate,
+            Self::Relu => ActivationConfig::Relu,
+            Self::Tanh => ActivationConfig::Tanh,
+            Self::Sigmoid => ActivationConfig::Sigmoid,
+            Self::Silu | Self::QuickGelu => {
+                panic!("Burn's transformer layers have no {self:?}: write the layer yourself")
+            }
+        }
+    }
+}
+
+pub fn linear(d_input: usize, d_output: usize, bias: bool, device: &Device) -> Linear {
+    LinearConfig::new(d_input, d_output).with_bias(bias).init(device)
+}
+
+pub fn layer_norm(width: usize, epsilon: f64, device: &Device) -> LayerNorm {
+    LayerNormConfig::new(width).with_epsilon(epsilon).init(device)
+}
+
+pub fn embedding(rows: usize, width: usize, device: &Device) -> Embedding {
+    EmbeddingConfig::new(rows, width).init(device)
+}
+
+/// 0, 1, 2… for each row: `[1, length]`
+pub fn positions(length: usize, device: &Device) -> Tensor<2, Int> {
+    Tensor::arange(0..length as i64, device).unsqueeze()
+}
+
+/// RoBERTa's positions: they start behind the padding id, and padding tokens keep it. `[batch, length]`
+pub fn positions_after_padding(ids: Tensor<2, Int>, padding: usize) -> Tensor<2, Int> {
+    let real = ids.not_equal_elem(padding as i64).int();
+    real.clone().cumsum(1) * real + padding as i64
+}
+
+/// T5's buckets of the distance from query to key, as `[queries, keys]`.
+pub fn relative_buckets(
+    [queries, keys]: [usize; 2],
+    bidirectional: bool,
+    buckets: usize,
+    max_distance: usize,
+    device: &Device,
+) -> Tensor<2, Int> {
+    let half = if bidirectional { buckets / 2 } else { buckets };
+    let exact = half / 2;
+    let bucket = |query: usize, key: usize| -> i64 {
+        let ahead = key as i64 - query as i64;
+        let side = if bidirectional && ahead > 0 { half } else { 0 };
+        let distance = if bidirectional { ahead.unsigned_abs() as usize } else { (-ahead).max(0) as usize };
+        let near = if distance < exact {
+            distance
+        } else {
+            let steps = (distance as f32 / exact as f32).ln() / (max_distance as f32 / exact as f32).ln();
+            (exact + (steps * (half - exact) as f32) as usize).min(half - 1)
+        };
+        (side + near) as i64
+    };
+    let cells: Vec<i64> = (0..queries * keys).map(|i| bucket(i / keys, i % keys)).collect();
+    Tensor::from_data(TensorData::new(cells, [queries, keys]), device)
+}
+
+/// ALiBi's slope of each head.
+pub fn alibi_slopes(heads: usize) -> Vec<f32> {
+    let power = if heads.is_power_of_two() { heads } else { heads.next_power_of_two() / 2 };
+    let base = 2f64.powf(-8.0 / power as f64);
+    let between = 2f64.powf(-4.0 / power as f64);
+    let plain = (1..=power).map(|i| base.powi(i as i32));
+    let extra = (0..heads - power).map(|i| between.powi(2 * i as i32 + 1));
+    plain.chain(extra).map(|slope| slope as f32).collect()
+}
+
+/// ALiBi: `slope * position of the key`, as `[1, heads, 1, keys]`.
+pub fn alibi(heads: usize, keys: usize, device: &Device) -> Tensor<4> {
+    let cells: Vec<f32> = alibi_slopes(heads).iter().flat_map(|s| (0..keys).map(move |k| s * k as f32)).collect();
+    Tensor::from_data(TensorData::new(cells, [1, heads, 1, keys]), device)
 }
 
 /// `[batch, sequence, heads * head]` as `[batch, heads, sequence, head]`.
@@ -94,9 +175,25 @@ pub fn causal_mask(length: usize, window: Option<usize>, device: &Device) -> Ten
     Tensor::from_data(TensorData::new(cells, [1, 1, length, length]), device)
 }
 
+/// The same for Burn's own attention: `[batch, length, length]`
+pub fn causal_mask_for_mha([batch, length]: [usize; 2], device: &Device) -> Tensor<3, Bool> {
+    burn::nn::attention::generate_autoregressive_mask(batch, length, device)
+}
+
 /// Burn's masks from a tokenizer's `attention_mask` (1 for tokens, 0 for padding): `[batch, sequence]`, true at padding.
-pub fn padding(attention_mask: Tensor<2, burn::tensor::Int>) -> Tensor<2, Bool> {
+pub fn padding(attention_mask: Tensor<2, Int>) -> Tensor<2, Bool> {
     attention_mask.equal_scalar(0)
+}
+
+/// True at padding keys, and beyond `reach` tokens to either side. `[batch, 1, 1 or length, length]`
+pub fn key_mask(attention_mask: Tensor<2, Int>, reach: Option<usize>) -> Tensor<4, Bool> {
+    let [batch, length] = attention_mask.dims();
+    let device = attention_mask.device();
+    let padded: Tensor<4, Bool> = padding(attention_mask).reshape([batch, 1, 1, length]);
+    let Some(reach) = reach else { return padded };
+    let cells: Vec<bool> = (0..length * length).map(|i| (i / length).abs_diff(i % length) > reach).collect();
+    let far = Tensor::<4, Bool>::from_data(TensorData::new(cells, [1, 1, length, length]), &device);
+    far.expand([batch, 1, length, length]).bool_or(padded.expand([batch, 1, length, length]))
 }
 
 /// How rotary positions pair the elements of a head.

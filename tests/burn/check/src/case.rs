@@ -82,6 +82,11 @@ impl Case {
         found.ok_or_else(|| format!("the converted file has no {name}").into())
     }
 
+    /// The length of a bias, which is how many outputs its layer has.
+    pub fn width(&self, name: &str) -> Option<usize> {
+        self.shapes.get(name)?.first().copied()
+    }
+
     /// How many numbers stand for `{}` in `pattern` so that a tensor has that name: the length of a list.
     pub fn count(&self, pattern: &str) -> usize {
         (0..).take_while(|i| self.has(&pattern.replace("{}", &i.to_string()))).count()
@@ -112,9 +117,9 @@ impl Case {
         Ok(Tensor::from_data(self.recorded(&format!("in.{name}"))?, &self.device))
     }
 
-    /// The only input, whatever its rank.
-    pub fn rank(&self, name: &str) -> Result<usize, Problem> {
-        Ok(self.recorded(&format!("in.{name}"))?.shape().len())
+    /// The rank of a recorded output.
+    pub fn output_rank(&self, name: &str) -> Result<usize, Problem> {
+        Ok(self.recorded(&format!("out.{name}"))?.shape().len())
     }
 
     /// The recorded outputs' names.
