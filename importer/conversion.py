@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -14,10 +15,20 @@ from typing import TypeVar
 
 from importer._version import __version__
 from importer.checkpoint import Checkpoint, open_checkpoint
-from importer.errors import DecisionNeededError, Location, UnsupportedError, UsageError, shown
+from importer.errors import DecisionNeededError, ImporterError, Location, UnsupportedError, UsageError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.plan import AdapterChoice, DTypeChoice, Plan, PlanOptions, build_plan, weights_below
-from importer.recipes import Choice, Pattern, Recipe, choose_recipe, load_recipe, parse_pattern, unwrap_root
+from importer.recipes import (
+    Choice,
+    Near,
+    Pattern,
+    Recipe,
+    choose_recipe,
+    load_recipe,
+    objections,
+    parse_pattern,
+    unwrap_root,
+)
 from importer.recipes.faults import TextError
 from importer.report import ApplyResult, applied_from
 from importer.writers import Destination, Format, OutputTensor, plan_layout, write
@@ -190,15 +201,18 @@ def plan_conversion(  # noqa: PLR0913 - the options of the command line, one for
         stable_ids=_option(_ParamIds, param_ids, "param_ids") is _ParamIds.STABLE,
         only=None if only is None else _only(only),
     )
-    return PlannedConversion(checkpoint, chosen.described, options, build_plan(checkpoint, options))
+    plan = build_plan(checkpoint, options)
+    plan = replace(plan, notes=(*chosen.notes, *plan.notes))
+    return PlannedConversion(checkpoint, chosen.described, options, plan)
 
 
 @dataclass(frozen=True, slots=True)
 class _ChosenRecipe:
-    """The recipe of a conversion and why it is this one; no recipe: names and layouts stay as they are."""
+    """The recipe of a conversion, why it is this one, and what speaks against it; none: names and layouts stay."""
 
     recipe: Recipe | None
     why: str = ""
+    notes: tuple[str, ...] = ()
 
     @property
     def described(self) -> str | None:
@@ -224,6 +238,7 @@ def _unwritten(source: str, planned: PlannedConversion, destination: Destination
         unused=plan.unused,
         errors=plan.errors,
         unmatched_rules=plan.unmatched_rules,
+        settings=plan.settings,
         target=plan.target,
     )
 
@@ -254,12 +269,17 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _ChosenRecipe:
         return _ChosenRecipe(None)
     if checkpoint.config_fault is not None:
         raise checkpoint.config_fault
+    weights = weights_below(checkpoint)
     if recipe != "auto":
-        return _ChosenRecipe(load_recipe(recipe), "as asked for")
+        loaded = load_recipe(recipe)
+        against = objections(loaded, checkpoint.config, weights)
+        notes = tuple(f"taken by --recipe all the same: {one}" for one in against)
+        return _ChosenRecipe(
+            loaded, "as asked for, against what config.json says" if against else "as asked for", notes
+        )
     if checkpoint.container == Format.BURNPACK.value or _has_layout_of_burn(checkpoint):
         return _ChosenRecipe(None)
-    names = tuple(weights_below(checkpoint))
-    choice = choose_recipe(checkpoint.config, names)
+    choice = choose_recipe(checkpoint.config, weights)
     if choice.recipe is not None:
         return _ChosenRecipe(choice.recipe, choice.why)
     if checkpoint.modules:
@@ -280,14 +300,35 @@ def _entered(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
 
 
 def _no_recipe(checkpoint: Checkpoint, choice: Choice) -> DecisionNeededError:
-    nearest = tuple(f"  {name}: {reason}" for name, reason in choice.nearest)
+    nearest = [line for near in choice.nearest for line in _described(checkpoint, near)]
+    named = choice.nearest[0].recipe if choice.nearest else "NAME"
     return DecisionNeededError(
         choice.why,
         where=Location(path=checkpoint.paths[0]),
-        how="Name a recipe with --recipe NAME or --recipe FILE (`importer suggest` drafts one for a Burn model of your own), or "
-        "copy names and layouts as they are with --recipe none." + (" The nearest:" if nearest else ""),
-        lines=nearest,
+        how=f"Name a recipe with --recipe {named} (the decision is then yours, and the report records it) or --recipe FILE "
+        "(`importer suggest` drafts one for a Burn model of your own), or copy names and layouts as they are with --recipe none."
+        + (" The nearest:" if nearest else ""),
+        lines=tuple(nearest),
     )
+
+
+def _described(checkpoint: Checkpoint, near: Near) -> Iterator[str]:
+    """Yield what is known of a recipe that comes near: why, what is known to differ, and what it would leave or lack."""
+    yield f"  {near.recipe}: {near.why}"
+    yield from (f"    differs: {one}" for one in near.against)
+    try:
+        plan = build_plan(checkpoint, PlanOptions(recipe=load_recipe(near.recipe)))
+    except ImporterError:
+        return
+    counts = (
+        ("missing", [one.name for one in plan.missing]),
+        ("unused", [one.name for one in plan.unused]),
+        ("in error", [one.name for one in plan.errors]),
+    )
+    told = [f"{len(names)} {state} (such as {shown(names[0])})" for state, names in counts if names]
+    if plan.tensors or told:
+        left = ", ".join(told) or "no tensor missing or unused, which does not say that it computes the same"
+        yield f"    with it: {len(plan.tensors)} applied, {left}"
 
 
 def _adapter(adapter: str, chosen: _ChosenRecipe, checkpoint: Checkpoint) -> AdapterChoice:

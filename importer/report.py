@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from importer.errors import printable
 from importer.plan import Missing, PlannedTensor, Problem, Skipped, Unused
+from importer.recipes import SettledSetting
 
 __all__ = ["REPORT_SCHEMA_VERSION", "Applied", "ApplyResult", "applied_from"]
 
@@ -78,7 +79,8 @@ class ApplyResult:
         unused: given by the source, not asked for.
         errors: entries that cannot be converted.
         notes: remarks worth reading.
-        unmatched_rules: rules of the recipe that matched nothing.
+        idle_rules: rules of the recipe that matched nothing.
+        settings: what the Rust module must be told besides the weights: eps, activation, rotary theta… by this config.
         output_bytes: size of the output; 0 where the report forbids it.
         files: every file of the output, in order.
         seconds: wall time from call to result.
@@ -102,6 +104,7 @@ class ApplyResult:
     errors: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     unmatched_rules: tuple[str, ...] = ()
+    settings: tuple[SettledSetting, ...] = ()
     output_bytes: int = 0
     files: tuple[str, ...] = ()
     seconds: float = 0.0
@@ -110,8 +113,9 @@ class ApplyResult:
 
     @property
     def is_success(self) -> bool:
-        """Whether policy lets the conversion stand: no errors, missing only if allowed, unused only if not strict."""
-        return not (self.errors or (self.missing and not self.allow_missing) or (self.strict and self.unused))
+        """Whether policy lets the conversion stand: no errors, missing or nothing only if allowed, unused only if not strict."""
+        lacks = bool(self.missing) or not self.applied
+        return not (self.errors or (lacks and not self.allow_missing) or (self.strict and self.unused))
 
     @property
     def exit_code(self) -> int:
@@ -133,6 +137,7 @@ class ApplyResult:
             *("output_bytes", "files", "seconds", "allow_missing", "strict", "notes", "unmatched_rules"),
         )
         head.update({name: getattr(self, name) for name in plain})
+        head["settings"] = {one.name: one.value for one in self.settings}
         head["applied"] = [_fields(entry) for entry in self.applied]
         head["skipped"] = [_fields(entry) for entry in self.skipped]
         head["missing"] = [_fields(entry) for entry in self.missing]
@@ -209,6 +214,12 @@ def _errors(entries: Iterable[Problem]) -> Iterator[str]:
         yield f"{printable(entry.name)}: {printable(entry.message)}. {printable(entry.how)}"
 
 
+def _settings(settings: Iterable[SettledSetting]) -> Iterator[str]:
+    for one in settings:
+        value = one.value if isinstance(one.value, str) else json.dumps(one.value)
+        yield f"{printable(one.name)}: {printable(value)}"
+
+
 def _headline(result: ApplyResult) -> Iterator[str]:
     """Say what was converted how, one fact a line."""
     root = f", root {printable(result.root)}" if result.root else ""
@@ -242,6 +253,8 @@ def _text(result: ApplyResult, limit: int) -> Iterator[str]:
             yield from _text_list(f"{section.label} ({count}): {section.title}", section.lines, limit)
     if result.unmatched_rules:
         yield from _text_list("Rules that matched nothing", tuple(map(printable, result.unmatched_rules)), limit)
+    if result.settings:
+        yield from _text_list("Set these in your module", tuple(_settings(result.settings)), 0)
     if result.notes:
         yield from _text_list("Notes", tuple(map(printable, result.notes)), limit)
     yield "│"
@@ -270,6 +283,8 @@ def _verdict(result: ApplyResult) -> str:
         return "refused: entries with errors; nothing was written"
     if result.missing and not result.allow_missing:
         return "refused: the target needs tensors the source does not give (--allow-missing leaves them out)"
+    if not result.applied and not result.allow_missing:
+        return "refused: no tensor of the source has a place in the target (--allow-missing writes an empty file)"
     return "refused by --strict: there are unused tensors"
 
 
@@ -287,6 +302,8 @@ def _markdown(result: ApplyResult, limit: int) -> Iterator[str]:
     listed = [(section.label, section.lines) for section in sections if section.lines]
     if result.unmatched_rules:
         listed.append(("Rules that matched nothing", result.unmatched_rules))
+    if result.settings:
+        listed.append(("Set these in your module", tuple(_settings(result.settings))))
     if result.notes:
         listed.append(("Notes", result.notes))
     for title, lines in listed:

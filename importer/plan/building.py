@@ -100,6 +100,7 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
         errors=tuple(errors),
         notes=(*remapped.warnings, *adapted.notes, *_tied(checkpoint, steps)),
         unmatched_rules=tuple(str(rule) for rule in remapped.unmatched_rules if str(rule) not in unreadable.rules),
+        settings=remapped.settings,
         target=None if expected is None else expected.origin,
     )
 

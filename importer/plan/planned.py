@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from importer.arrays import Array
 from importer.dtypes import DType
-from importer.recipes import TrailStep
+from importer.recipes import SettledSetting, TrailStep
 
 __all__ = ["Missing", "Plan", "PlannedTensor", "Problem", "Skipped", "Unused"]
 
@@ -100,7 +100,8 @@ class Plan:
         unused: given by the source, not asked for.
         errors: entries that cannot be converted.
         notes: remarks: how the root, the recipe and types were found, synthesised values, tied tensors written twice.
-        unmatched_rules: rules of the recipe that matched nothing.
+        idle_rules: rules of the recipe that matched nothing.
+        settings: what the Rust module must be told besides the weights, by this config.
         target: what declared the expected names ("template of llama.yaml", "model.bpk"), or None if nothing did.
     """
 
@@ -111,4 +112,5 @@ class Plan:
     errors: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     unmatched_rules: tuple[str, ...] = ()
+    settings: tuple[SettledSetting, ...] = ()
     target: str | None = None

@@ -1,7 +1,7 @@
 """YAML recipes: from text to frozen rules, and the engine that applies them and records who changed what."""
 
 from importer.recipes.applying.engine import apply_recipe, unwrap_root
-from importer.recipes.choosing import choose_recipe
+from importer.recipes.choosing import choose_recipe, objections
 from importer.recipes.explaining import explain
 from importer.recipes.language.patterns import Pattern, parse_pattern
 from importer.recipes.library import (
@@ -17,8 +17,10 @@ from importer.recipes.outcome import (
     Choice,
     Entry,
     NamedArray,
+    Near,
     Problem,
     Remapped,
+    SettledSetting,
     Skipped,
     Template,
     TemplateLayer,
@@ -34,11 +36,13 @@ __all__ = [
     "Entry",
     "LayerCall",
     "NamedArray",
+    "Near",
     "Pattern",
     "Problem",
     "Recipe",
     "Remapped",
     "RuleRef",
+    "SettledSetting",
     "Skipped",
     "Template",
     "TemplateLayer",
@@ -53,6 +57,7 @@ __all__ = [
     "find_builtin",
     "list_builtin",
     "load_recipe",
+    "objections",
     "parse_pattern",
     "parse_recipe",
     "unwrap_root",

@@ -1,23 +1,28 @@
-"""Which built-in recipe fits a checkpoint: by what config.json says, else by the names of its tensors.
+"""Which built-in recipe fits a checkpoint: by what config.json says, and by the names of its tensors only where it says nothing.
 
-Each entry of `accepts` is a claim; the strongest claim that holds decides. Claims on values of config.json are stronger than
-claims on its fields, and both are stronger than claims on tensor names; among equals the one with more conditions wins.
-Two recipes with equally strong claims are a tie, and a tie is not decided here. Not here: the list of recipes (`library`).
+Each entry of `accepts` is a claim; the strongest claim that holds decides. Where config.json names a class, only claims on
+classes and on values of the config count; where it names a model_type alone, claims on names must allow that type. A claim
+stands only if the recipe's conditions (`unless`, `requires`) hold as well. Two recipes with equally strong claims are a tie,
+and a tie is not decided here. Not here: the list of recipes (`library`), and what a user decides with `--recipe`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+from importer.arrays import Array
 from importer.errors import shown
-from importer.recipes.faults import as_written
+from importer.limits import DEFAULT_LIMITS
+from importer.recipes.applying.scopes import ConfigScope, class_names
+from importer.recipes.faults import TextError, as_written
+from importer.recipes.language.expressions import UnknownNameError
 from importer.recipes.language.patterns import Pattern
 from importer.recipes.library import builtin_files, load_recipe, read_text
-from importer.recipes.outcome import Choice
-from importer.recipes.recipe import Accept
+from importer.recipes.outcome import Choice, NamedArray, Near
+from importer.recipes.recipe import Accept, Condition, Recipe
 
-__all__ = ["choose_recipe"]
+__all__ = ["choose_recipe", "objections"]
 
 _LISTED = 3
 _ARCHITECTURE_LIKE = 0.55
@@ -29,37 +34,52 @@ _Strength = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class _Claim:
-    """One recipe's strongest claim that holds."""
+    """One claim of a recipe that holds, its conditions not yet looked at."""
 
     recipe: str
     strength: _Strength
     why: str
+    entry: Accept
 
 
-def choose_recipe(config: Mapping[str, object] | None, names: Iterable[str]) -> Choice:
+def choose_recipe(config: Mapping[str, object] | None, tensors: Iterable[str] | Mapping[str, NamedArray]) -> Choice:
     """Return the built-in recipe for a checkpoint, with the reason; none where several fit equally well, or none does.
 
     Args:
         config: contents of config.json or params.json, or None.
-        names: tensor names below the root.
+        tensors: those below the root, or their names; by names alone, conditions on shapes are not judged.
     """
     from importer.recipes.reading.document import read_accepts
 
-    known = tuple(names)
-    facts = _Facts(config or {}, known, "\n".join(known))
+    facts = _facts(config, tensors)
     accepts = {path.stem: read_accepts(read_text(path), str(path)) for path in builtin_files()}
     claims = [claim for recipe, entries in accepts.items() if (claim := _strongest(recipe, entries, facts)) is not None]
     claims.sort(key=lambda claim: claim.strength, reverse=True)
-    if not claims:
-        return Choice(
-            None, f"no built-in recipe is for this checkpoint ({facts.described()})", _nearest(accepts, facts)
-        )
-    best = [claim for claim in claims if claim.strength == claims[0].strength]
-    if len(best) > 1:
-        listed = " and ".join(claim.recipe for claim in best)
-        return Choice(None, f"{listed} fit equally well", tuple((claim.recipe, claim.why) for claim in best))
-    others = tuple((claim.recipe, claim.why) for claim in claims[1 : 1 + _LISTED])
-    return Choice(load_recipe(best[0].recipe), best[0].why, others)
+    refused: list[Near] = []
+    while claims:
+        best = [claim for claim in claims if claim.strength == claims[0].strength]
+        fitting = [claim for claim in best if not _note_refusal(claim, facts, refused)]
+        if len(fitting) > 1:
+            listed = " and ".join(claim.recipe for claim in fitting)
+            return Choice(None, f"{listed} fit equally well", tuple(Near(one.recipe, one.why) for one in fitting))
+        claims = claims[len(best) :]
+        if fitting:
+            others = tuple(Near(one.recipe, one.why) for one in claims[:_LISTED])
+            return Choice(load_recipe(fitting[0].recipe), fitting[0].why, others)
+    if refused:
+        return Choice(None, f"{refused[0].why}, and {refused[0].against[0]}", tuple(refused))
+    return Choice(None, facts.unclaimed(), _nearest(accepts, facts))
+
+
+def objections(
+    recipe: Recipe, config: Mapping[str, object] | None, tensors: Iterable[str] | Mapping[str, NamedArray]
+) -> tuple[str, ...]:
+    """Return what speaks against a recipe that was asked for: a class it does not accept, conditions that do not hold."""
+    facts = _facts(config, tensors)
+    found = list(_differences(recipe.accepts, facts))
+    if facts.classes and any(entry.is_claim for entry in recipe.accepts) and not _accepted(recipe, facts):
+        found.insert(0, f"{facts.described()}, which {recipe.name} does not accept")
+    return (*found, *_unmet(recipe, (), facts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,33 +87,57 @@ class _Facts:
     """What is known about the checkpoint."""
 
     config: Mapping[str, object]
+    tensors: Mapping[str, NamedArray]
     names: Sequence[str]
-    text: str
+    classes: Sequence[tuple[str, str]]
+    model_type: str
+    text: str = field(repr=False)
 
     def have(self, pattern: Pattern) -> bool:
         """Whether a tensor name matches; most patterns are settled by one look for their literal text."""
         return pattern.literal in self.text and any(pattern.search(name) for name in self.names)
 
-    def classes(self) -> list[tuple[str, str, int]]:
-        """Return the values that name a model in config.json: field, value, strength of a claim on it."""
-        found: list[tuple[str, str, int]] = []
-        for key, strength in (("architectures", _BY_CLASS), ("_class_name", _BY_CLASS), ("arch", _BY_CLASS)):
-            value = self.config.get(key)
-            values = value if isinstance(value, (list, tuple)) else (value,)
-            found += [(key, text, strength) for text in values if isinstance(text, str)]
-        # timm writes "architecture"; model_type is common to all heads of a family, so it says less.
-        for key in ("architecture", "model_type"):
-            value = self.config.get(key)
-            if isinstance(value, str):
-                found.append((key, value, _BY_VALUE))
-        return found
+    def said(self) -> list[tuple[str, str]]:
+        """Return the values that name a model in config.json, each with its field; model_type says least."""
+        kind = [("model_type", self.model_type)] if self.model_type else []
+        return [*self.classes, *kind]
 
     def described(self) -> str:
         """Return what the search had to go by."""
-        classes = self.classes()
-        if classes:
-            return ", ".join(f"{key}: {shown(text)}" for key, text, _ in classes)
+        if self.said():
+            told = self.classes or self.said()
+            return "config.json says " + ", ".join(f"{key}: {shown(text)}" for key, text in told)
         return "by the tensor names" if self.names else "there are no tensors"
+
+    def unclaimed(self) -> str:
+        """Return why there is no claim."""
+        if self.classes:
+            return f"{self.described()}, and no built-in recipe accepts that class"
+        return f"no built-in recipe is for this checkpoint ({self.described()})"
+
+
+class _Shapeless:
+    """A tensor known by name alone; a condition that asks for its shape is not judged."""
+
+    identity: object = None
+
+    @property
+    def array(self) -> Array:
+        """Raise: nothing but the name is known."""
+        raise UnknownNameError("the shapes are not known here", how="Open the checkpoint.")
+
+
+def _facts(config: Mapping[str, object] | None, tensors: Iterable[str] | Mapping[str, NamedArray]) -> _Facts:
+    known = tuple(tensors)
+    kind = (config or {}).get("model_type")
+    return _Facts(
+        config=config or {},
+        tensors=tensors if isinstance(tensors, Mapping) else dict.fromkeys(known, _Shapeless()),
+        names=known,
+        classes=class_names(config),
+        model_type=kind if isinstance(kind, str) else "",
+        text="\n".join(known),
+    )
 
 
 def _strongest(recipe: str, entries: Sequence[Accept], facts: _Facts) -> _Claim | None:
@@ -102,22 +146,35 @@ def _strongest(recipe: str, entries: Sequence[Accept], facts: _Facts) -> _Claim 
 
 
 def _held(recipe: str, entry: Accept, facts: _Facts) -> _Claim | None:
-    """Return the claim an entry makes, if every condition holds."""
-    if entry.identifier:
-        for key, text, strength in facts.classes():
-            if text == entry.identifier:
-                return _Claim(recipe, (strength, 1), f"config.json says {key}: {text}")
-        return None
-    if not _config_holds(entry, facts) or not _names_hold(entry, facts):
+    """Return the claim an entry makes, if it may speak here and everything it names is so."""
+    if entry.identifier or entry.classes:
+        return _held_class(recipe, entry, facts)
+    if not entry.is_claim or not _config_holds(entry, facts) or not _names_hold(entry, facts):
         return None
     conditions = len(entry.config) + len(entry.has) + len(entry.names) + len(entry.without)
     if entry.config:
         fields = ", ".join(f"{key}: {facts.config.get(key)}" for key in entry.config)
-        return _Claim(recipe, (_BY_VALUE, conditions), f"config.json says {fields}")
+        return _Claim(recipe, (_BY_VALUE, conditions), f"config.json says {fields}", entry)
+    if facts.classes or (facts.model_type and facts.model_type not in entry.model_types):
+        return None
     if entry.has:
-        return _Claim(recipe, (_BY_FIELD, conditions), f"config.json has {', '.join(entry.has)}")
+        return _Claim(recipe, (_BY_FIELD, conditions), f"config.json has {', '.join(entry.has)}", entry)
     first = next((name for name in facts.names if entry.names and entry.names[0].search(name)), "")
-    return _Claim(recipe, (_BY_NAME, conditions), f"the tensor names are this family's, such as {shown(first)}")
+    return _Claim(recipe, (_BY_NAME, conditions), f"the tensor names are this family's, such as {shown(first)}", entry)
+
+
+def _held_class(recipe: str, entry: Accept, facts: _Facts) -> _Claim | None:
+    """Return the claim on a class, or on a model_type where no class is named."""
+    for key, text in facts.said():
+        if key == "model_type" and facts.classes:
+            continue
+        if text != entry.identifier and not any(pattern.fullmatch(text) for pattern in entry.classes):
+            continue
+        if _config_holds(entry, facts) and _names_hold(entry, facts):
+            strength = _BY_VALUE if key == "model_type" else _BY_CLASS
+            conditions = 1 + len(entry.config) + len(entry.names) + len(entry.without)
+            return _Claim(recipe, (strength, conditions), f"config.json says {key}: {text}", entry)
+    return None
 
 
 def _config_holds(entry: Accept, facts: _Facts) -> bool:
@@ -129,8 +186,44 @@ def _names_hold(entry: Accept, facts: _Facts) -> bool:
     return all(map(facts.have, entry.names)) and not any(map(facts.have, entry.without))
 
 
-def _nearest(accepts: Mapping[str, Sequence[Accept]], facts: _Facts) -> tuple[tuple[str, str], ...]:
-    """Return the recipes that come nearest: a similar class name, or some of the tensor names."""
+def _accepted(recipe: Recipe, facts: _Facts) -> bool:
+    return any(_held(recipe.name, entry, facts) is not None for entry in recipe.accepts)
+
+
+def _note_refusal(claim: _Claim, facts: _Facts, refused: list[Near]) -> bool:
+    """Whether the conditions of a claim forbid it; if so, note why."""
+    against = tuple(_unmet(load_recipe(claim.recipe), claim.entry.conditions, facts))
+    if against:
+        refused.append(Near(claim.recipe, claim.why, against))
+    return bool(against)
+
+
+def _unmet(recipe: Recipe, own: Iterable[Condition], facts: _Facts) -> Iterator[str]:
+    """Yield the reason of every condition that does not hold; one over a field that is not there is not judged."""
+    scope = ConfigScope(recipe.config, facts.config, facts.tensors, DEFAULT_LIMITS.regex_timeout_seconds)
+    common = (one for entry in recipe.accepts if not entry.is_claim for one in entry.conditions)
+    for condition in (*own, *common):
+        try:
+            holds = bool(scope.value(condition.expression))
+        except UnknownNameError:
+            continue
+        except TextError as error:
+            raise error.at(condition.rule.location) from error
+        if holds is not condition.wanted:
+            said = "says" if not condition.wanted else "does not say"
+            place = f"{condition.rule.file}:{condition.rule.line}"
+            yield f"the config {said} {as_written(condition.expression.text)}: {condition.reason} ({place})"
+
+
+def _differences(entries: Iterable[Accept], facts: _Facts) -> Iterator[str]:
+    """Yield what is written down about the classes the config names: the same names, something else computed."""
+    for other in (one for entry in entries for one in entry.unlike):
+        for text in (text for _, text in facts.said() if other.pattern.fullmatch(text)):
+            yield f"{shown(text)}: {other.reason} ({other.rule.file}:{other.rule.line})"
+
+
+def _nearest(accepts: Mapping[str, Sequence[Accept]], facts: _Facts) -> tuple[Near, ...]:
+    """Return the recipes that come nearest: by tensor names, then by a similar class name."""
     scored: list[tuple[float, str, str]] = []
     for recipe, entries in accepts.items():
         for entry in entries:
@@ -140,12 +233,14 @@ def _nearest(accepts: Mapping[str, Sequence[Accept]], facts: _Facts) -> tuple[tu
     best: dict[str, str] = {}
     for _, recipe, why in sorted(scored, key=lambda one: (-one[0], one[1])):
         best.setdefault(recipe, why)
-    return tuple(best.items())[:_LISTED]
+    return tuple(
+        Near(recipe, why, tuple(_differences(accepts[recipe], facts))) for recipe, why in list(best.items())[:_LISTED]
+    )
 
 
 def _likeness(entry: Accept, facts: _Facts) -> tuple[float, str]:
     if entry.identifier:
-        like = [(_ratio(text, entry.identifier), text) for _, text, _ in facts.classes()]
+        like = [(_ratio(text, entry.identifier), text) for _, text in facts.said()]
         ratio, text = max(like, default=(0.0, ""))
         why = f"it is for {entry.identifier}, which reads like {shown(text)}"
         return (ratio, why) if ratio >= _ARCHITECTURE_LIKE else (0.0, "")
@@ -153,6 +248,8 @@ def _likeness(entry: Accept, facts: _Facts) -> tuple[float, str]:
         return 0.0, ""
     matched = list(filter(facts.have, entry.names))
     against = list(filter(facts.have, entry.without))
+    if len(matched) == len(entry.names) and not against:
+        return 1.0 + len(matched) + len(entry.without), "the tensor names resemble its own"
     why = f"{len(matched)} of the {len(entry.names)} names it goes by are there"
     if against:
         why += f", and names it excludes ({as_written(against[0].text)})"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from importer.arrays import Array
+from importer.recipes.language.expressions import Value
 from importer.recipes.recipe import DTypePlan, Recipe, RuleRef, TypeRule
 
 if TYPE_CHECKING:
@@ -19,8 +20,10 @@ __all__ = [
     "Choice",
     "Entry",
     "NamedArray",
+    "Near",
     "Problem",
     "Remapped",
+    "SettledSetting",
     "Skipped",
     "Template",
     "TemplateLayer",
@@ -128,6 +131,15 @@ class Template:
         }
 
 
+@dataclass(frozen=True, slots=True)
+class SettledSetting:
+    """Something the Rust module must be told: a name in words, its value by this config, and the rule that says so."""
+
+    name: str
+    value: Value
+    rule: RuleRef
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Remapped:
     """Everything that applying a recipe says, before adapters and casts.
@@ -136,11 +148,12 @@ class Remapped:
         entries: the tensors that came through, in source order.
         skipped: source tensors that a rule left out, or that lie outside the root.
         faults: what went wrong with single tensors.
-        unmatched_rules: the recipe's own rules that matched nothing; empty for built-in recipes, which hold the spellings of many files.
+        idle_rules: the recipe's own rules that matched nothing; empty for built-in recipes, which hold the spellings of many files.
         warnings: what is probably not meant, in words.
         template: the target with its numbers settled, if the recipe has one.
         types: as in the recipe, for conversions without a template.
         dtype: as in the recipe.
+        settings: what the module must be told besides the weights.
     """
 
     entries: tuple[Entry, ...]
@@ -151,6 +164,16 @@ class Remapped:
     template: Template | None = None
     types: tuple[TypeRule, ...] = ()
     dtype: DTypePlan = field(default_factory=DTypePlan)
+    settings: tuple[SettledSetting, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Near:
+    """A recipe that was not chosen: its name, why it comes near, and what speaks against it."""
+
+    recipe: str
+    why: str
+    against: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,9 +183,9 @@ class Choice:
     Attributes:
         recipe: the one, or None when none or several fit.
         why: one line saying why this one, or why none.
-        nearest: names of those that fit equally well or come nearest, each with the reason in words, best first.
+        nearest: those that fit equally well or come nearest, best first.
     """
 
     recipe: Recipe | None
     why: str
-    nearest: tuple[tuple[str, str], ...] = ()
+    nearest: tuple[Near, ...] = ()

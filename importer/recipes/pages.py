@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from importer.recipes.reading.accept_schema import ACCEPT_FIELDS
 from importer.recipes.reading.operation_schema import OPERATIONS
 from importer.recipes.reading.schema import Field
-from importer.recipes.reading.section_schema import ACCEPT_FIELDS, DTYPE_FIELDS
+from importer.recipes.reading.section_schema import DTYPE_FIELDS
 from importer.recipes.reading.sections import RECIPE
 from importer.recipes.reading.step_schema import STEP_FIELDS
 from importer.recipes.reading.template_schema import RESERVED_KEYS
@@ -35,14 +36,27 @@ SECTION_EXAMPLES: Mapping[str, str] = {
     "accepts": """\
 accepts:
   - BertModel                                  # architectures, model_type, arch or _class_name
+  - classes: 'vit_(tiny|small|base)_patch\\d+_\\d+'
   - {config: {library: torch}, has: [d_model, nhead]}
   - names: ['^encoder\\.layer\\.0\\.attention\\.self\\.query\\.weight$']
-    without: ['^decoder\\.']""",
+    without: ['^decoder\\.']
+    model_type: bert                           # what config.json may say where it names no class
+  - unless:                                    # alone: for all entries
+      is_decoder: 'the target attends to both sides'
+    requires:
+      "coalesce(position_embedding_type, 'absolute') == 'absolute'": 'the target adds absolute positions'
+    unlike:
+      'NewBert(Model|For\\w+)': 'its norms have no bias'""",
     "config": """\
 config:
   d: hidden_size
   kv: num_key_value_heads or num_attention_heads
   ctx: text_config.max_position_embeddings     # nested fields by their path""",
+    "settings": """\
+settings:
+  norm eps: rms_norm_eps
+  rotary theta: coalesce(rope_parameters.rope_theta, rope_theta, 10000)
+  activation: coalesce(hidden_act, 'silu')""",
     "unwrap": "unwrap: [ema_state_dict, state_dict]         # the first that the file has",
     "strip": "strip: ['module.', 'model.']                 # each only where every name has it",
     "keep": "keep: ['^visual\\.']                           # one tower of two",
@@ -58,7 +72,8 @@ rename:
     "renumber": "renumber: ['^fc\\.']                           # fc.0, fc.2, fc.5 become fc.0, fc.1, fc.2",
     "alias": """\
 alias:
-  lm_head.weight: embed_tokens.weight          # a tied head that the file leaves out""",
+  lm_head.weight: embed_tokens.weight          # a head that is tied in every model of the family
+  head.weight: {from: embed.weight, when: 'coalesce(tie_word_embeddings, False)'}""",
     "stored_as": """\
 stored_as:
   Conv1D: '\\.(c_attn|c_proj|c_fc)$'            # GPT-2 stores these as [in, out]""",

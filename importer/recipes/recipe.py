@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Accept",
     "Alias",
+    "Condition",
     "ConfigName",
     "DTypePlan",
     "DTypeRule",
@@ -31,10 +32,12 @@ __all__ = [
     "Recipe",
     "Rename",
     "RuleRef",
+    "Setting",
     "Step",
     "StoredAs",
     "TemplateNode",
     "TypeRule",
+    "Unlike",
     "Variants",
 ]
 
@@ -71,6 +74,25 @@ class RuleRef:
 
 
 @dataclass(frozen=True, slots=True)
+class Condition:
+    """An expression over the config that must have the truth value `wanted`, and the reason why."""
+
+    expression: Expression
+    wanted: bool
+    reason: str
+    rule: RuleRef
+
+
+@dataclass(frozen=True, slots=True)
+class Unlike:
+    """Classes that share the recipe's tensor names and differ in what they compute; the reason says in what."""
+
+    pattern: Pattern
+    reason: str
+    rule: RuleRef
+
+
+@dataclass(frozen=True, slots=True)
 class Accept:
     """One way to tell that a checkpoint is for this recipe; every condition given must hold.
 
@@ -78,8 +100,12 @@ class Accept:
         identifier: value of `architectures`, `model_type`, `arch` or `_class_name` in config.json; "" for none.
         config: config fields with the values allowed for each.
         has: config fields that must be present, whatever their value.
+        classes: patterns of which one must match the whole of a class that config.json names.
         names: patterns of which each must match a tensor name.
         without: patterns that must match no tensor name.
+        model_types: what `model_type` may be, where config.json names one and no class.
+        conditions: what must hold besides, each with the reason; of the whole recipe where the entry claims nothing.
+        unlike: classes with the same names that compute something else.
         rule: where it stands.
     """
 
@@ -87,13 +113,31 @@ class Accept:
     identifier: str = ""
     config: Mapping[str, tuple[Value, ...]] = field(default_factory=dict)
     has: tuple[str, ...] = ()
+    classes: tuple[Pattern, ...] = ()
     names: tuple[Pattern, ...] = ()
     without: tuple[Pattern, ...] = ()
+    model_types: tuple[str, ...] = ()
+    conditions: tuple[Condition, ...] = ()
+    unlike: tuple[Unlike, ...] = ()
+
+    @property
+    def is_claim(self) -> bool:
+        """Whether it says what to accept, not only what to refuse."""
+        return bool(self.identifier or self.config or self.has or self.classes or self.names)
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigName:
     """A short name bound to an expression over config.json."""
+
+    name: str
+    expression: Expression
+    rule: RuleRef
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What the Rust module must be told besides the weights: a name in words, and its value as an expression."""
 
     name: str
     expression: Expression
@@ -127,11 +171,12 @@ class Rename:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """`name` is taken from `other` where the source has no `name`."""
+    """`name` is taken from `other` where the source has no `name` and `when`, if given, is true."""
 
     name: str
     other: str
     rule: RuleRef
+    when: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +296,7 @@ class Recipe:
         parents: names of the recipes it extends, nearest first.
         accepts: ways to recognise its checkpoints; never inherited.
         config: short names over config.json.
+        settings: what the module must be told besides the weights.
         unwrap: keys to enter, first that exists.
         strip: prefixes cut off when every name has them; None means the usual wrappers' prefixes.
         keep: source names to use; empty means all.
@@ -274,6 +320,7 @@ class Recipe:
     parents: tuple[str, ...] = ()
     accepts: tuple[Accept, ...] = ()
     config: Mapping[str, ConfigName] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
     unwrap: tuple[Prefix, ...] = ()
     strip: tuple[Prefix, ...] | None = None
     keep: tuple[NamePattern, ...] = ()

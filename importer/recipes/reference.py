@@ -13,9 +13,10 @@ from pathlib import Path
 
 from importer.adapters import LAYERS
 from importer.recipes.pages import field_table, reference_pages
+from importer.recipes.reading.accept_schema import ACCEPT_FIELDS
 from importer.recipes.reading.operation_schema import OPERATIONS
 from importer.recipes.reading.schema import Schema
-from importer.recipes.reading.section_schema import ACCEPT_FIELDS, DTYPE_FIELDS
+from importer.recipes.reading.section_schema import DTYPE_FIELDS
 from importer.recipes.reading.sections import RECIPE
 from importer.recipes.reading.step_schema import STEP_FIELDS
 from importer.recipes.reading.template_schema import RESERVED_KEYS, TARGET

@@ -8,6 +8,7 @@ are the recipe's own comments and `target`, so that they cannot part from it.
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 import tempfile
@@ -63,7 +64,12 @@ def _page(recipe: Recipe) -> str:
     if traps:
         parts += ["## Traps", "\n".join(f"- {trap}" for trap in traps)]
     parts += ["## Recognised by", "\n".join(_recognised(recipe)) or "`--recipe` only."]
+    refused = [*_refused(recipe)]
+    if refused:
+        parts += ["## Refused, with the reason", "\n".join(refused)]
     plan = _example_plan(recipe.name)
+    if recipe.settings:
+        parts += ["## Set these in your module", *_settings(recipe, plan)]
     parts += ["## Names", _names(plan)]
     skipped = _skipped(plan)
     if skipped:
@@ -108,10 +114,44 @@ def _recognised(recipe: Recipe) -> Iterator[str]:
     for accept in recipe.accepts:
         if accept.has:
             yield f"- fields of the config: {', '.join(f'`{one}`' for one in accept.has)}"
-        if accept.names:
-            patterns = ", ".join(f"`{pattern.text}`" for pattern in accept.names)
-            without = ", ".join(f"`{pattern.text}`" for pattern in accept.without)
-            yield f"- names that match {patterns}" + (f" and none that match {without}" if without else "")
+        if accept.classes:
+            yield f"- classes that match {_quoted(pattern.text for pattern in accept.classes)}"
+        if accept.names and not accept.classes:
+            without = _quoted(pattern.text for pattern in accept.without)
+            types = f", with the model_type {_quoted(accept.model_types)} if there is one" if accept.model_types else ""
+            yield (
+                f"- where the config names no class{types}: names that match "
+                f"{_quoted(pattern.text for pattern in accept.names)}"
+                + (f" and none that match {without}" if without else "")
+            )
+
+
+def _quoted(texts: Iterable[str]) -> str:
+    return ", ".join(f"`{text}`" for text in texts)
+
+
+def _refused(recipe: Recipe) -> Iterator[str]:
+    """Yield a line for every condition, and for every class that looks alike."""
+    for accept in recipe.accepts:
+        for condition in accept.conditions:
+            yield f"- {'unless' if condition.wanted else 'where'} `{condition.expression.text}`: {condition.reason}"
+        for other in accept.unlike:
+            yield f"- the classes `{other.pattern.text}`: {other.reason}"
+
+
+def _settings(recipe: Recipe, plan: Plan) -> Iterator[str]:
+    """Yield the settings as a table, with the values of the recorded example."""
+    values = {one.name: one.value for one in plan.settings}
+    yield "The report prints them with the values of your config.json; here with those of the example below."
+    rows = (
+        f"| {name} | `{setting.expression.text.replace('|', chr(92) + '|')}` | {_shown(values.get(name))} |"
+        for name, setting in recipe.settings.items()
+    )
+    yield "\n".join(["| setting | from the config | example |", "|---|---|---|", *rows])
+
+
+def _shown(value: object) -> str:
+    return "" if value is None else f"`{value if isinstance(value, str) else json.dumps(value)}`"
 
 
 def _example_plan(recipe: str) -> Plan:

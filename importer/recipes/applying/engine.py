@@ -17,7 +17,8 @@ from importer.errors import LimitError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.recipes.applying.collisions import without_collisions
 from importer.recipes.applying.renumbering import renumber
-from importer.recipes.applying.scopes import ConfigScope
+from importer.recipes.applying.scopes import ConfigScope, evaluate_at
+from importer.recipes.applying.settings import settled_settings
 from importer.recipes.applying.settling import settle_template, settle_types
 from importer.recipes.applying.steps import StepRunner
 from importer.recipes.applying.variants import with_variants
@@ -74,7 +75,7 @@ def apply_recipe(
     named = {item.name: tensors[item.sources[0]] for item in items}
     scope = ConfigScope(recipe.config, config, named, limits.regex_timeout_seconds)
     template, types = settle_template(recipe, scope), settle_types(recipe, scope)
-    items = _Names(recipe, template, record, limits).apply(items)
+    items = _Names(recipe, template, scope, record, limits).apply(items)
     runner = StepRunner(scope, record, limits.regex_timeout_seconds)
     for step in recipe.tensors:
         items = runner.run(step, items)
@@ -90,6 +91,7 @@ def apply_recipe(
         template=template,
         types=types,
         dtype=recipe.dtype,
+        settings=settled_settings(recipe, scope),
     )
 
 
@@ -131,9 +133,12 @@ def _own_rules(recipe: Recipe) -> list[RuleRef]:
 class _Names:
     """The part of the pipeline before `tensors`."""
 
-    def __init__(self, recipe: Recipe, template: Template | None, record: ChangeLog, limits: Limits) -> None:
+    def __init__(
+        self, recipe: Recipe, template: Template | None, scope: ConfigScope, record: ChangeLog, limits: Limits
+    ) -> None:
         self._recipe = recipe
         self._template = template
+        self._scope = scope
         self._record = record
         self._timeout = limits.regex_timeout_seconds
         self._longest = limits.max_name_length
@@ -248,7 +253,9 @@ class _Names:
             other = by_name.get(alias.other)
             if alias.name in by_name or other is not None:
                 self._record.used.add(alias.rule)
-            if alias.name not in by_name and other is not None and self._has_place(alias.name):
+            if alias.name in by_name or other is None or not self._has_place(alias.name):
+                continue
+            if alias.when is None or evaluate_at(alias.when, self._scope, alias.rule):
                 by_name[alias.name] = other.part(alias.rule, alias.name, other.array)
         return list(by_name.values())
 

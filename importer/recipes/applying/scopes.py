@@ -15,7 +15,21 @@ from importer.recipes.language.patterns import parse_pattern
 from importer.recipes.outcome import NamedArray
 from importer.recipes.recipe import ConfigName, RuleRef
 
-__all__ = ["ConfigScope", "LoopScope", "evaluate_at"]
+__all__ = ["ConfigScope", "LoopScope", "class_names", "evaluate_at"]
+
+
+_CLASS_FIELDS = ("architectures", "_class_name", "arch", "architecture")
+"""Where a config names a class: transformers, diffusers, torchvision's records, timm."""
+
+
+def class_names(config: Mapping[str, object] | None) -> list[tuple[str, str]]:
+    """Return the classes a config names, each with the field that does."""
+    found: list[tuple[str, str]] = []
+    for key in _CLASS_FIELDS:
+        value = (config or {}).get(key)
+        values = value if isinstance(value, (list, tuple)) else (value,)
+        found += [(key, name) for name in values if isinstance(name, str) and name]
+    return found
 
 
 class ConfigScope:
@@ -59,8 +73,12 @@ class ConfigScope:
     def ask(self, function: str, text: str) -> Value:
         """Answer `count('pattern')`, the number of source tensors whose name matches, or `shape('pattern')` of the first.
 
-        A shape nobody has is an unknown name, so that `hidden_size or shape('…')[1]` reads on.
+        A shape nobody has is an unknown name, so that `hidden_size or shape('…')[1]` reads on. `is_class('pattern')`:
+        whether config.json names a class in which the pattern is found.
         """
+        if function == "is_class":
+            pattern = parse_pattern(text)
+            return any(pattern.search(name, self._timeout) is not None for _, name in class_names(self._config))
         if (function, text) not in self._answers:
             pattern = parse_pattern(text)
             found = [name for name in self._tensors if pattern.search(name, self._timeout)]

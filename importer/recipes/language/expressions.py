@@ -45,8 +45,8 @@ _MAX_DIGITS = 18
 _MAX_LIST = 1_000_000
 """Elements of a `range`."""
 
-SCOPE_FUNCTIONS = ("count", "shape")
-"""Functions that look at the source's tensors; the scope answers them."""
+SCOPE_FUNCTIONS = ("count", "shape", "is_class")
+"""Functions that look at the source's tensors, or at the class that config.json names; the scope answers them."""
 
 _ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -63,7 +63,7 @@ _ORDER: dict[type[ast.cmpop], Callable[[float, float], bool]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
-_PURE_FUNCTIONS = ("int", "len", "max", "min", "range")
+_PURE_FUNCTIONS = ("coalesce", "int", "len", "max", "min", "range")
 _PLAIN_NODES = (
     ast.Name,
     ast.Attribute,
@@ -75,7 +75,7 @@ _PLAIN_NODES = (
     ast.Compare,
     ast.IfExp,
 )
-_HOW = "Use numbers, names, lists, indexing, arithmetic, comparisons, and/or/not, `a if b else c`, len, range, min, max, int."
+_HOW = "Use numbers, names, lists, indexing, arithmetic, comparisons, and/or/not, `a if b else c`, len, range, min, max, int, coalesce."
 
 
 class Scope(Protocol):
@@ -89,7 +89,7 @@ class Scope(Protocol):
         """
 
     def ask(self, function: str, text: str) -> Value:
-        """Answer `count('pattern')` or `shape('pattern')`."""
+        """Answer `count('pattern')`, `shape('pattern')` or `is_class('pattern')`."""
 
 
 class UnknownNameError(TextError):
@@ -257,6 +257,8 @@ def _computed(node: ast.expr, scope: Scope) -> Value:
             return _arithmetic(op, _number(_value(left, scope), left), _number(_value(right, scope), right), node)
         case ast.Compare():
             return _comparison(node, scope)
+        case ast.Call(func=ast.Name(id="coalesce"), args=[_, *_] as operands):
+            return _first_given(operands, scope)
         case ast.Call(func=ast.Name(id=name), args=arguments):
             return _call(name, tuple(_value(argument, scope) for argument in arguments), node, scope)
         case _:
@@ -271,6 +273,18 @@ def _either(operands: Sequence[ast.expr], scope: Scope) -> Value:
         except UnknownNameError:
             continue
         if value:
+            return value
+    return _value(operands[-1], scope)
+
+
+def _first_given(operands: Sequence[ast.expr], scope: Scope) -> Value:
+    """`coalesce(a, b)`: the first that is present and not null, so that a field that says False is heard."""
+    for operand in operands[:-1]:
+        try:
+            value = _value(operand, scope)
+        except UnknownNameError:
+            continue
+        if value is not None:
             return value
     return _value(operands[-1], scope)
 

@@ -113,6 +113,7 @@ def _recipe(fields: Fields, path: str) -> Recipe:
         about=fields.get(s.ABOUT) or "",
         accepts=fields.get(s.ACCEPTS) or (),
         config={bound.name: bound for bound in fields.get(s.CONFIG) or ()},
+        settings={one.name: one for one in fields.get(s.SETTINGS) or ()},
         unwrap=fields.get(s.UNWRAP) or (),
         strip=fields.get(s.STRIP) if s.STRIP in fields else None,
         keep=fields.get(s.KEEP) or (),

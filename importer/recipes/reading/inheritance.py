@@ -24,6 +24,7 @@ def joined(own: OwnRecipe, parent: Recipe) -> Recipe:
         child,
         parents=(parent.name, *parent.parents),
         config={**parent.config, **child.config},
+        settings={**parent.settings, **child.settings},
         unwrap=child.unwrap if "unwrap" in own.given else parent.unwrap,
         strip=child.strip if "strip" in own.given else parent.strip,
         keep=child.keep if "keep" in own.given else parent.keep,

@@ -1,6 +1,6 @@
-"""Forms of single sections: pairs of `rename`, conditions of `accepts`, `alias`, `stored_as`, `config`, `dtype`.
+"""Forms of single sections: pairs of `rename`, `alias`, `stored_as`, `config`, `settings`, `dtype`.
 
-Not here: the forms of `tensors` (`importer.recipes.reading.step_schema`) and of `target` and `types` (`template_schema`).
+Not here: the forms of `accepts` (`accept_schema`), of `tensors` (`importer.recipes.reading.step_schema`) and of `target` and `types` (`template_schema`).
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from importer.dtypes import DTYPES, DType, Kind
 from importer.errors import shown
 from importer.recipes.faults import TextError, did_you_mean
-from importer.recipes.language.expressions import Value
+from importer.recipes.language.expressions import Expression
 from importer.recipes.language.patterns import parse_pattern
 from importer.recipes.language.replacements import check_replacement
 from importer.recipes.reading.schema import (
@@ -22,7 +22,6 @@ from importer.recipes.reading.schema import (
     FieldType,
     ListOf,
     MapOf,
-    OneOf,
     Parsed,
     ReadContext,
     RecordType,
@@ -32,19 +31,17 @@ from importer.recipes.reading.schema import (
 )
 from importer.recipes.reading.yaml_nodes import ListNode, MappingNode, Node, Scalar
 from importer.recipes.recipe import (
-    Accept,
     Alias,
     ConfigName,
     DTypePlan,
     DTypeRule,
     NamePattern,
     Rename,
+    Setting,
     StoredAs,
 )
 
 __all__ = [
-    "ACCEPT_FIELDS",
-    "ACCEPT_FORM",
     "ALIAS_FORM",
     "CONFIG_FORM",
     "DTYPE_FIELDS",
@@ -52,6 +49,7 @@ __all__ = [
     "NAME_FORM",
     "RENAME_FORM",
     "RENUMBER_FORM",
+    "SETTINGS_FORM",
     "STORED_AS_FORM",
     "VERSION_FORM",
 ]
@@ -136,50 +134,30 @@ class _RenumberShape(FieldType["tuple[NamePattern, ...]"]):
         return "true, or patterns for prefixes such as '^fc\\.'"
 
 
-_IDENTIFIER: FieldType[Accept] = Ruled("accepts", TEXT, lambda text, rule: Accept(rule, identifier=text))
+_ALIAS_FROM = Field("from", TEXT, "The target name to take it from.", required=True)
+_ALIAS_WHEN = Field("when", EXPRESSION, "Only where this expression is true.")
+_ALIAS_RECORD = RecordType("an alias", (_ALIAS_FROM, _ALIAS_WHEN))
 
 
-def _parse_value(text: str) -> Value:
-    words: dict[str, Value] = {"True": True, "False": False}
-    return words[text] if text in words else int(text) if text.isascii() and text.isdigit() else text
+class _Source(FieldType["tuple[str, Expression | None]"]):
+    """`other name`, or `{from: other name, when: condition}`."""
 
-
-_VALUES = ListOf(Parsed("a value", _parse_value, bare=(int, bool)), or_one=True)
-_ACCEPT_CONFIG = Field(
-    "config", MapOf(_VALUES, "config fields"), "Fields of config.json with the value, or list of values, each may have."
-)
-_ACCEPT_HAS = Field("has", ListOf(TEXT, or_one=True), "Fields that config.json must have.")
-_ACCEPT_NAMES = Field("names", ListOf(PATTERN, or_one=True), "Patterns of which each must match a tensor name.")
-_ACCEPT_WITHOUT = Field("without", ListOf(PATTERN, or_one=True), "Patterns that must match no tensor name.")
-_ACCEPT = RecordType("an entry of accepts", (_ACCEPT_CONFIG, _ACCEPT_HAS, _ACCEPT_NAMES, _ACCEPT_WITHOUT))
-
-
-class _Conditions(FieldType[Accept]):
-    """A mapping of conditions that must all hold."""
-
-    def read(self, node: Node, reading: ReadContext) -> Accept | None:
-        """Return the conditions."""
-        fields = _ACCEPT.open(node, reading)
-        if fields is None:
-            return None
-        if not fields.nodes:
-            reading.fault(node, "an entry of accepts has no condition", "It would accept every checkpoint: add one.")
-            return None
-        return Accept(
-            reading.rule("accepts", node, ", ".join(fields.nodes)),
-            config={key.text: values for key, values in fields.get(_ACCEPT_CONFIG) or ()},
-            has=fields.get(_ACCEPT_HAS) or (),
-            names=fields.get(_ACCEPT_NAMES) or (),
-            without=fields.get(_ACCEPT_WITHOUT) or (),
-        )
+    def read(self, node: Node, reading: ReadContext) -> tuple[str, Expression | None] | None:
+        """Return the other name and the condition."""
+        if not isinstance(node, MappingNode):
+            other = TEXT.read(node, reading)
+            return None if other is None else (other, None)
+        fields = _ALIAS_RECORD.open(node, reading)
+        other = None if fields is None else fields.get(_ALIAS_FROM)
+        return None if fields is None or other is None else (other, fields.get(_ALIAS_WHEN))
 
     def schema(self) -> Schema:
-        """Return the mapping's schema."""
-        return {**_ACCEPT.schema(), "minProperties": 1}
+        """Return either form."""
+        return {"anyOf": [TEXT.schema(), _ALIAS_RECORD.schema()]}
 
     def words(self) -> str:
-        """List the keys."""
-        return "a mapping with config, has, names, without"
+        """Name both forms."""
+        return "another one, or a mapping with from, when"
 
 
 class _AliasShape(FieldType["tuple[Alias, ...]"]):
@@ -187,16 +165,16 @@ class _AliasShape(FieldType["tuple[Alias, ...]"]):
 
     def read(self, node: Node, reading: ReadContext) -> tuple[Alias, ...] | None:
         """Return the aliases in file order."""
-        pairs = MapOf(TEXT, "names").read(node, reading) or ()
-        return tuple(Alias(key.text, other, reading.rule("alias", key, key.text)) for key, other in pairs)
+        pairs = MapOf(_Source(), "names").read(node, reading) or ()
+        return tuple(Alias(key.text, other, reading.rule("alias", key, key.text), when) for key, (other, when) in pairs)
 
     def schema(self) -> Schema:
-        """Return a mapping of texts."""
-        return MapOf(TEXT).schema()
+        """Return a mapping of either form."""
+        return MapOf(_Source()).schema()
 
     def words(self) -> str:
         """Show the form."""
-        return "a mapping from a target name to another one"
+        return "a mapping from a target name to another one, or to {from: name, when: condition}"
 
 
 _LAYOUTS = TextType("a layout", ("Conv1D",))
@@ -249,6 +227,23 @@ class _ConfigShape(FieldType["tuple[ConfigName, ...]"]):
     def words(self) -> str:
         """Show the form."""
         return "a mapping from short names to expressions"
+
+
+class _SettingsShape(FieldType["tuple[Setting, ...]"]):
+    """`what the module must be told: expression`."""
+
+    def read(self, node: Node, reading: ReadContext) -> tuple[Setting, ...] | None:
+        """Return the settings in file order."""
+        pairs = MapOf(EXPRESSION).read(node, reading) or ()
+        return tuple(Setting(key.text, value, reading.rule("settings", key, key.text)) for key, value in pairs)
+
+    def schema(self) -> Schema:
+        """Return a mapping of expressions."""
+        return MapOf(EXPRESSION).schema()
+
+    def words(self) -> str:
+        """Show the form."""
+        return "a mapping from what a module must be told to expressions"
 
 
 @dataclass(frozen=True, slots=True)
@@ -348,11 +343,10 @@ class _DTypePlanShape(FieldType[DTypePlan]):
 
 VERSION_FORM: FieldType[int] = _Version()
 NAME_FORM = Parsed("a name", _parse_name)
-ACCEPT_FORM: FieldType[Accept] = OneOf(scalar=_IDENTIFIER, mapping=_Conditions())
-ACCEPT_FIELDS = _ACCEPT.fields
 CONFIG_FORM: FieldType[tuple[ConfigName, ...]] = _ConfigShape()
 RENAME_FORM: FieldType[Rename] = _RenameShape()
 RENUMBER_FORM: FieldType[tuple[NamePattern, ...]] = _RenumberShape()
+SETTINGS_FORM: FieldType[tuple[Setting, ...]] = _SettingsShape()
 ALIAS_FORM: FieldType[tuple[Alias, ...]] = _AliasShape()
 STORED_AS_FORM: FieldType[tuple[StoredAs, ...]] = _StoredAsShape()
 DTYPE_FORM: FieldType[DTypePlan] = _DTypePlanShape()

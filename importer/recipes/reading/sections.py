@@ -6,15 +6,16 @@ with the ones it extends (`inheritance`).
 
 from __future__ import annotations
 
+from importer.recipes.reading.accept_schema import ACCEPT_FORM
 from importer.recipes.reading.schema import PATTERN, TEXT, Field, ListOf, RecordType, Ruled, TextType
 from importer.recipes.reading.section_schema import (
-    ACCEPT_FORM,
     ALIAS_FORM,
     CONFIG_FORM,
     DTYPE_FORM,
     NAME_FORM,
     RENAME_FORM,
     RENUMBER_FORM,
+    SETTINGS_FORM,
     STORED_AS_FORM,
     VERSION_FORM,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "RECIPE",
     "RENAME",
     "RENUMBER",
+    "SETTINGS",
     "STORED_AS",
     "STRIP",
     "TARGET_SECTION",
@@ -52,7 +54,7 @@ EXTENDS = Field(
     "extends",
     TEXT,
     "A recipe this one builds on: the name of a built-in one, or a path that ends in .yaml, relative to this file. Rules "
-    "of `drop`, `rename`, `tensors` and `types` here run before the parent's; `config`, `alias` and `target` entries "
+    "of `drop`, `rename`, `tensors` and `types` here run before the parent's; `config`, `settings`, `alias` and `target` entries "
     "here replace the parent's of the same name; `unwrap`, `strip`, `keep`, `renumber`, `dtype` and `variants` replace the parent's as a "
     "whole. `name`, `about` and `accepts` are not inherited.",
 )
@@ -60,12 +62,19 @@ ACCEPTS = Field(
     "accepts",
     ListOf(ACCEPT_FORM, plural="values and mappings"),
     "How to recognise a checkpoint for this recipe. A text is compared with `architectures`, `model_type`, `arch` and `_class_name` of "
-    "config.json; a mapping gives conditions that must all hold. One entry is enough.",
+    "config.json; a mapping gives conditions that must all hold. One entry is enough. Where config.json names a class, only entries "
+    "for classes and for values of the config count, not those for names. An entry of `unless`, `requires` or `unlike` alone holds for all entries.",
 )
 CONFIG = Field(
     "config",
     CONFIG_FORM,
     "Short names for expressions over the fields of config.json (or params.json).",
+)
+SETTINGS = Field(
+    "settings",
+    SETTINGS_FORM,
+    "What the Rust module must be told besides the weights (eps, activation, rotary theta, multipliers): expressions over the config. The "
+    "report prints them with this config's values; one whose field is absent or null is left out.",
 )
 UNWRAP = Field(
     "unwrap",
@@ -102,7 +111,7 @@ RENUMBER = Field(
 ALIAS = Field(
     "alias",
     ALIAS_FORM,
-    "A target name that is taken from another one where the source lacks it (tied weights that the file leaves out).",
+    "A target name that is taken from another one where the source lacks it (tied weights that the file leaves out); `{from: name, when: expression}` only where the expression is true.",
 )
 STORED_AS = Field(
     "stored_as",
@@ -140,6 +149,7 @@ RECIPE = RecordType(
             EXTENDS,
             ACCEPTS,
             CONFIG,
+            SETTINGS,
             UNWRAP,
             STRIP,
             KEEP,
