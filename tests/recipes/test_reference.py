@@ -121,7 +121,7 @@ def test_every_section_and_operation_is_in_the_page() -> None:
 def test_the_examples_of_the_page_are_sound() -> None:
     page = (DOCS / "recipes.md").read_text(encoding="utf-8")
     examples = [block.partition("```")[0] for block in page.split("```yaml\n")[1:]]
-    assert len(examples) == 3
+    assert len(examples) == 4
     for example in examples:
-        head = "" if example.startswith("recipe:") else "recipe: 1\nname: x\n"
+        head = "" if example.startswith("recipe:") else "recipe: 1\nname: x\nextends: llama\n"
         assert read_recipe(head + example, "x.yaml").faults.found == []
