@@ -70,7 +70,7 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
     allow_missing: bool = False,
     strict: bool = False,
     sparse: str = "report",
-    quantized: str = "report",
+    quantized: str = "dequantize",
     limits: Limits = DEFAULT_LIMITS,
 ) -> ApplyResult:
     """Convert a checkpoint for Burn and say what happened to every tensor.
@@ -180,7 +180,7 @@ def plan_conversion(  # noqa: PLR0913 - the options of the command line, one for
     param_ids: str = "none",
     only: str | None = None,
     sparse: str = "report",
-    quantized: str = "report",
+    quantized: str = "dequantize",
     limits: Limits = DEFAULT_LIMITS,
 ) -> PlannedConversion:
     """Open, choose the recipe and plan, as `convert` does with the same arguments; nothing is written.

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from importer.arrays.decoding import Decoded
 from importer.arrays.loops import LoopNest, Tile, loop_nest, runs_of
 from importer.arrays.nodes import PLAIN, Array, Chunk, Chunked, Computed, View, single
 from importer.arrays.strides import row_major
@@ -139,8 +140,9 @@ class Copy:
 
     def write(self, sink: Sink, offset: int, workspace: Workspace) -> None:
         """Write into a file in which the output begins at `offset`."""
-        for done in range(0, self.nbytes, _BUFFER_BYTES):
-            block = workspace.take("copy", min(_BUFFER_BYTES, self.nbytes - done))
+        step = self.storage.block_bytes if isinstance(self.storage, Decoded) else _BUFFER_BYTES
+        for done in range(0, self.nbytes, step):
+            block = workspace.take("copy", min(step, self.nbytes - done))
             self.storage.read_into(self.source + done, block)
             sink.write(block, (offset + self.start + done,), len(block))
 
@@ -283,8 +285,12 @@ def _is_verbatim(view: View) -> bool:
 def _copies(view: View, base: int) -> Iterator[Copy]:
     first = view.offset * view.dtype.itemsize
     total = view.nbytes
-    for done in range(0, total, _COPY_BYTES):
-        yield Copy(view.storage, first + done, base + done, min(_COPY_BYTES, total - done))
+    step = _COPY_BYTES
+    if isinstance(view.storage, Decoded):  # what is packed together is taken apart once
+        block = view.storage.block_bytes
+        step = max(block, step - step % block)
+    for done in range(0, total, step):
+        yield Copy(view.storage, first + done, base + done, min(step, total - done))
 
 
 def _task_blocks(task: Task, block_bytes: int, workspace: Workspace) -> Iterator[memoryview]:

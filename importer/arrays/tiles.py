@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from importer.arrays.decoding import Decoded
 from importer.arrays.loops import BLOCK_BYTES, LoopNest, Tile, runs_of, span_of, strips, views_of
 from importer.arrays.nodes import Computed, Encoding, View
 from importer.arrays.strides import row_major
@@ -158,10 +159,10 @@ def _fetched(number: int, view: View, steps: Sequence[int], strip: Tile, workspa
     outer, length, reads = span_of(strip.sizes, steps, itemsize)
     raw = _array(workspace, f"read {number}", (reads, length), _RAW[itemsize])
     position = _position(view, steps, strip)
-    for row, step in zip(
-        raw, _offsets([strip.sizes[loop] for loop in outer], [steps[loop] for loop in outer]), strict=True
-    ):
-        _read(view, position + step, row.view(np.uint8).data)
+    if not _read_runs(view, position, [steps[loop] for loop in outer], raw):
+        offsets = _offsets([strip.sizes[loop] for loop in outer], [steps[loop] for loop in outer])
+        for row, step in zip(raw, offsets, strict=True):
+            _read(view, position + step, row.view(np.uint8).data)
     _decode(raw, view.dtype, view.encoding)
     strides = list(steps)
     for loop, dense in zip(outer, row_major([strip.sizes[loop] for loop in outer]), strict=True):
@@ -171,6 +172,11 @@ def _fetched(number: int, view: View, steps: Sequence[int], strip: Tile, workspa
 
 def _position(view: View, steps: Sequence[int], tile: Tile) -> int:
     return view.offset + sum(start * step for start, step in zip(tile.starts, steps, strict=True))
+
+
+def _read_runs(view: View, position: int, steps: Sequence[int], out: Elements) -> bool:
+    """Read all runs at once where they are a box of a decoded matrix; say whether they were."""
+    return len(steps) == 1 and isinstance(view.storage, Decoded) and view.storage.read_runs(position, steps[0], out)
 
 
 def _read(view: View, position: int, buffer: memoryview) -> None:

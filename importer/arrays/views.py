@@ -13,6 +13,7 @@ from itertools import accumulate, pairwise
 
 from importer.arrays.boxes import added, any_overlap, axis_groups, box_of_run, run_of_box
 from importer.arrays.computed_storages import TempFileStorage
+from importer.arrays.decoding import retyped
 from importer.arrays.kernels import Cast
 from importer.arrays.nodes import Array, Chunk, Chunked, Computed, Kernel, View, empty, single
 from importer.arrays.strides import axis_factors, common_refinement, cut, row_major, unflatten
@@ -242,6 +243,8 @@ def compute(kernel: Kernel, dtype: DType, operands: Sequence[Array]) -> Array:
     if isinstance(kernel, Cast) and isinstance(first, Computed) and not isinstance(first.kernel, Cast):
         # Rounded once: what is computed goes from the arithmetic's own type straight to the one asked for last.
         return Computed(dtype, shape, first.kernel, first.operands)
+    if isinstance(kernel, Cast) and (rounded := retyped(first, dtype)) is not None:
+        return rounded
     return Computed(dtype, shape, kernel, tuple(alike))
 
 

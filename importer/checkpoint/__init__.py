@@ -3,7 +3,7 @@
 `open_checkpoint(path) -> Checkpoint` describes everything in a source; only `Tensor.numpy()` reads.
 """
 
-from importer.checkpoint.contents import Checkpoint, ForeignGlobal, Module, Tensor, Unsupported
+from importer.checkpoint.contents import Checkpoint, ForeignGlobal, Module, Quantization, Tensor, Unsupported
 from importer.checkpoint.opening import open_checkpoint
 
-__all__ = ["Checkpoint", "ForeignGlobal", "Module", "Tensor", "Unsupported", "open_checkpoint"]
+__all__ = ["Checkpoint", "ForeignGlobal", "Module", "Quantization", "Tensor", "Unsupported", "open_checkpoint"]

@@ -16,7 +16,7 @@ from importer.errors import SourceError
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Checkpoint", "ForeignGlobal", "Module", "Tensor", "Unsupported"]
+__all__ = ["Checkpoint", "ForeignGlobal", "Module", "Quantization", "Tensor", "Unsupported"]
 
 
 @dataclass(slots=True, eq=False)
@@ -98,6 +98,30 @@ class ForeignGlobal:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Quantization:
+    """How the weights of a source are quantised, and what became of them.
+
+    Attributes:
+        label: the format in a few words.
+        choice: `report`, `integers` or `dequantize`; with `report` the stored tensors are in the checkpoint, else what is
+            made of them.
+        weights: names in the model of full precision, each with the names of the stored tensors it is made of.
+        aside: stored tensors that are no weights, with the reason; with `report` they are in the checkpoint as well.
+        stored_bytes: size of what weights are stored in.
+        expanded_bytes: size of their real values.
+        fault: why the weights cannot be read, where they are only reported; None if they can.
+    """
+
+    label: str
+    choice: str
+    weights: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    aside: Mapping[str, str] = field(default_factory=dict)
+    stored_bytes: int = 0
+    expanded_bytes: int = 0
+    fault: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """An opened source. Mapping-like over its tensors, by full dotted path; `checkpoint[name].numpy()` reads one.
 
@@ -119,6 +143,7 @@ class Checkpoint:
         scalars: scalars of burnpack.
         param_ids: burnpack parameter ids by tensor name.
         unlisted: tensors in the files that the index does not list, as `name@file`; they are not in `tensors`.
+        quantization: how its weights are quantised; None if they are not.
         notes: remarks for the report.
     """
 
@@ -139,6 +164,7 @@ class Checkpoint:
     scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
     param_ids: Mapping[str, int] = field(default_factory=dict)
     unlisted: tuple[str, ...] = ()
+    quantization: Quantization | None = None
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Tensor:

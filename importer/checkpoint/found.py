@@ -5,12 +5,12 @@ Not here: names; those belong to `importer.checkpoint.contents`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 from importer.arrays import Array
+from importer.quantized import Composite
 
-__all__ = ["Dense", "NotDense"]
+__all__ = ["Dense", "NotDense", "Packed"]
 
 
 @dataclass(slots=True)
@@ -20,12 +20,10 @@ class Dense:
     Attributes:
         array: the elements.
         identity: equal for two tensors that are the same view of the same storage; None where nothing tells.
-        beside: tensors that belong to it, by what is added to its name: the scales of a quantized one.
     """
 
     array: Array
     identity: object
-    beside: Mapping[str, Array] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,3 +32,11 @@ class NotDense:
 
     kind: str
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A tensor made of others: its parts, and what is said of it where they are not put together."""
+
+    composite: Composite
+    instead: NotDense

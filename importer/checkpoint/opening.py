@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from importer.checkpoint.contents import Checkpoint, ForeignGlobal, Tensor, Unsupported
 from importer.checkpoint.globals_audit import foreign_globals, refuse_hostile
+from importer.checkpoint.quantization import unpack_quantized
 from importer.checkpoint.roots import candidate_roots, root_of_names
 from importer.checkpoint.sparse_quantized import Packing, QuantizedChoice, SparseChoice
 from importer.checkpoint.walking import WalkedTree, walk
@@ -51,21 +52,17 @@ def open_checkpoint(
         path: a file, an index of shards, or a folder.
         root: dotted path below which the model's weights lie; found if not given.
         sparse: `report` lists sparse tensors as unsupported, `dense` reads them as dense ones.
-        quantized: `report` lists quantized tensors as unsupported, `integers` reads their integers, with the scales as
-            `NAME.scale` and `NAME.zero_point`, `dequantize` the real values in F32.
+        quantized: what becomes of quantised weights: `report` counts them and leaves what they are stored in, `integers`
+            gives `NAME.int_repr` with `NAME.scale` and `NAME.zero_point`, `dequantize` the real values as `NAME`.
         limits: bounds on what the source may ask for.
 
     Raises:
         UsageError: nothing lies below `root`, a folder in which more than one file could be meant, or an unknown choice.
         SourceError: the source is no checkpoint, damaged, hostile, or passes a limit.
     """
-    packing = Packing(
-        sparse=_choice(SparseChoice, sparse, "sparse"),
-        quantized=_choice(QuantizedChoice, quantized, "quantized"),
-        limits=limits,
-    )
+    packing = Packing(sparse=_choice(SparseChoice, sparse, "sparse"), limits=limits)
     with collection_paused():
-        return _open(path, root, packing)
+        return _open(path, root, packing, _choice(QuantizedChoice, quantized, "quantized"))
 
 
 _Choice = TypeVar("_Choice", SparseChoice, QuantizedChoice)
@@ -80,7 +77,7 @@ def _choice(kind: type[_Choice], value: str, name: str) -> _Choice:
         raise UsageError(f"{name} is {shown(value)}", how=f"Choose one of {known}.") from None
 
 
-def _open(path: str | os.PathLike[str], root: str | None, packing: Packing) -> Checkpoint:
+def _open(path: str | os.PathLike[str], root: str | None, packing: Packing, choice: QuantizedChoice) -> Checkpoint:
     """Open a checkpoint; the unpickled tree is gone before the collector runs again and would go through it."""
     limits = packing.limits
     opened = open_container(path, limits)
@@ -93,6 +90,7 @@ def _open(path: str | os.PathLike[str], root: str | None, packing: Packing) -> C
         contents = _from_set(container, packing)
     findings = contents.findings
     findings.raise_damage()
+    quantization = unpack_quantized(opened, findings, choice, limits)
     _bound_expansion(findings.tensors, container.paths, limits)
     return Checkpoint(
         paths=container.paths,
@@ -112,6 +110,7 @@ def _open(path: str | os.PathLike[str], root: str | None, packing: Packing) -> C
         scalars={} if isinstance(container, PickleContainer) else container.scalars,
         param_ids={} if isinstance(container, PickleContainer) else container.param_ids,
         unlisted=tuple(contents.unlisted),
+        quantization=quantization,
         notes=(*container.notes, *opened.notes, *findings.notes),
     )
 
@@ -194,6 +193,7 @@ def _merge(into: _Contents, other: _Contents) -> None:
         free = into.findings.unique(name)
         into.findings.arrays[free] = array if free == name else replace(array, name=free)
     into.findings.unsupported += other.findings.unsupported
+    into.findings.composites |= other.findings.composites
     into.findings.values |= other.findings.values
     into.findings.modules |= other.findings.modules
     into.findings.damaged += other.findings.damaged

@@ -15,10 +15,11 @@ from enum import Enum
 from typing import Protocol
 
 from importer.arrays import Array, Compressed, dequantize, from_bytes, full, scatter, scatter_compressed
-from importer.checkpoint.found import Dense, NotDense
+from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.dtypes import F32, F64, I8, I32, I64, U8, DType
 from importer.errors import LimitError, Location, TensorError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
+from importer.quantized import QUANTIZED_TENSOR, Composite
 from importer.unpickling import Call, Global
 
 __all__ = ["AS_STORED", "Packing", "QuantizedChoice", "SparseChoice", "rebuild_quantized", "rebuild_sparse"]
@@ -37,7 +38,7 @@ class SparseChoice(str, Enum):
 class QuantizedChoice(str, Enum):
     """What becomes of a quantized tensor.
 
-    Reported only; its integers, with `.scale` and `.zero_point` beside them; or the real values in F32.
+    Reported only; its integers, with scales and zero points beside them; or the real values.
     """
 
     REPORT = "report"
@@ -50,7 +51,6 @@ class Packing:
     """How tensors that are not dense are read, and the bounds on making them so."""
 
     sparse: SparseChoice = SparseChoice.REPORT
-    quantized: QuantizedChoice = QuantizedChoice.REPORT
     limits: Limits = field(default=DEFAULT_LIMITS)
 
 
@@ -149,7 +149,7 @@ class _Scheme:
     axis: int | None
 
 
-def rebuild_quantized(reader: PartReader, args: tuple[object, ...]) -> Dense | NotDense:
+def rebuild_quantized(reader: PartReader, args: tuple[object, ...]) -> Dense | NotDense | Packed:
     """Read a quantized tensor: a view of integers, and the scheme that gives them their values.
 
     Raises:
@@ -160,18 +160,17 @@ def rebuild_quantized(reader: PartReader, args: tuple[object, ...]) -> Dense | N
             described = f"shape {shown(size)}, integers with scales ({shown(parameters[0] if parameters else None)})"
         case _:
             return NotDense("quantized", "integers with scales")
-    choice = reader.packing.quantized
     stored = reader.storage_dtype(storage)
     integers = None if stored is None else _INTEGERS.get(stored.name)
-    if choice is QuantizedChoice.REPORT or integers is None:
+    if integers is None:
         return NotDense("quantized", described)
     values = reader.view(args, dtype=integers)
     assert isinstance(values, Dense)  # the storage was found above, and integers are read wherever it is
     scheme = _scheme(reader, parameters)
-    real = dequantize(values.array, scheme.scales, scheme.zero_points, scheme.axis, F32)
-    if choice is QuantizedChoice.DEQUANTIZE:
-        return Dense(real, None)
-    return Dense(values.array, values.identity, {"scale": scheme.scales, "zero_point": scheme.zero_points})
+    dequantize(values.array, scheme.scales, scheme.zero_points, scheme.axis, F32)  # for its checks
+    parts = {"integers": values.array, "scale": scheme.scales, "zero_point": scheme.zero_points}
+    composite = Composite(QUANTIZED_TENSOR, values.array.shape, F32, parts, {"axis": scheme.axis, "what": scheme.name})
+    return Packed(composite, NotDense("quantized", described))
 
 
 def _scheme(reader: PartReader, parameters: tuple[object, ...]) -> _Scheme:

@@ -12,8 +12,9 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from importer.arrays import Array, cast, strided
+from importer.checkpoint.composites import is_wrapper, read_composite
 from importer.checkpoint.embedded import embedded_storage, is_embedded
-from importer.checkpoint.found import Dense, NotDense
+from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.checkpoint.numpy_values import is_numpy, read_array
 from importer.checkpoint.sparse_quantized import AS_STORED, Packing, rebuild_quantized, rebuild_sparse
 from importer.checkpoint.vocabulary import MAPPINGS
@@ -54,7 +55,7 @@ class TensorReader:
         self.packing = packing
         self._embedded_by_call: dict[Call, StorageRecord] = {}
 
-    def read(self, call: Call) -> Dense | NotDense | None:
+    def read(self, call: Call) -> Dense | NotDense | Packed | None:
         """Return the tensor a call stands for, or None if it stands for something else.
 
         Raises:
@@ -201,9 +202,9 @@ class _Inner(NamedTuple):
 _SIZE = Global("torch", "Size")
 
 
-def _cast(found: Dense | NotDense, dtypes: list[DType]) -> Dense | NotDense:
+def _cast(found: Dense | NotDense | Packed, dtypes: list[DType]) -> Dense | NotDense | Packed:
     """Convert a tensor as its wrappers would, the innermost first."""
-    if isinstance(found, NotDense) or not dtypes:
+    if not isinstance(found, Dense) or not dtypes:
         return found
     array = found.array
     for dtype in reversed(dtypes):
@@ -261,7 +262,7 @@ def _rebuild_wrapper(_reader: TensorReader, args: tuple[object, ...]) -> NotDens
     return NotDense("wrapper", f"a tensor subclass without data of its own ({shown(args[0] if args else 'unknown')})")
 
 
-_Rebuild: TypeAlias = Callable[[TensorReader, tuple[object, ...]], Dense | NotDense]
+_Rebuild: TypeAlias = Callable[[TensorReader, tuple[object, ...]], Dense | NotDense | Packed]
 _REBUILDS: dict[tuple[str, str], _Rebuild] = {
     ("torch._utils", "_rebuild_tensor_v2"): _rebuild_tensor_v2,
     ("torch._utils", "_rebuild_tensor"): _rebuild_tensor,
@@ -291,8 +292,12 @@ def _unwrap_device(reader: TensorReader, call: Call) -> _Inner | NotDense:
     return _inner(reader, data, _dtype(dtype))
 
 
-def _unwrap_from_type(reader: TensorReader, call: Call) -> _Inner:
+def _unwrap_from_type(reader: TensorReader, call: Call) -> _Inner | Packed:
     """Unwrap a tensor subclass: function, class, arguments and attributes."""
+    if call.args and is_wrapper(call.args[0]):
+        packed = read_composite(reader.read, call)
+        if packed is not None:
+            return packed
     match call.args:
         case (Global() as function, _, tuple() as args, *_):
             return _Inner(Call(function, args))
@@ -343,7 +348,7 @@ _TENSOR_CLASSES = frozenset(
     | {("torch.autograd.variable", "Variable")}
 )
 
-_Unwrap: TypeAlias = Callable[[TensorReader, Call], "_Inner | Dense | NotDense | None"]
+_Unwrap: TypeAlias = Callable[[TensorReader, Call], "_Inner | Dense | NotDense | Packed | None"]
 _WRAPPERS: dict[tuple[str, str], _Unwrap] = {
     ("torch._utils", "_rebuild_parameter"): _unwrap_parameter,
     ("torch._utils", "_rebuild_parameter_with_state"): _unwrap_parameter,

@@ -12,7 +12,7 @@ from itertools import chain
 
 from importer.arrays import Array
 from importer.checkpoint.contents import Module, Tensor, Unsupported
-from importer.checkpoint.found import Dense, NotDense
+from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.checkpoint.numpy_values import is_numpy, read_array, read_scalar
 from importer.checkpoint.saved_modules import ModuleReader, SavedModule
 from importer.checkpoint.sparse_quantized import AS_STORED, Packing
@@ -21,6 +21,7 @@ from importer.checkpoint.tensors import TensorReader
 from importer.containers.base import PickleContainer, StorageRecord
 from importer.errors import LimitError, Location, SourceError, shown
 from importer.limits import Limits
+from importer.quantized import Composite
 from importer.unpickling import Call, Global, PersistentId
 
 __all__ = ["Branch", "WalkedTree", "walk"]
@@ -57,6 +58,7 @@ class WalkedTree:
     tensors: dict[str, Tensor] = field(default_factory=dict)
     arrays: dict[str, Tensor] = field(default_factory=dict)
     unsupported: list[Unsupported] = field(default_factory=list)
+    composites: dict[str, Composite] = field(default_factory=dict)
     values: dict[str, object] = field(default_factory=dict)
     modules: dict[str, Module] = field(default_factory=dict)
     damaged: list[tuple[str, SourceError]] = field(default_factory=list)
@@ -213,9 +215,9 @@ class _Walker:
             return
         if type(found) is Dense:
             self.add_tensor(frame, name, found.array, found.identity)
-            if found.beside is not None:
-                for suffix, array in found.beside.items():
-                    self.add_tensor(frame, f"{name}.{suffix}", array, None)
+        elif type(found) is Packed:
+            self.findings.composites[name] = found.composite
+            self.findings.unsupported.append(Unsupported(name, found.instead.kind, found.instead.reason))
         elif type(found) is NotDense:
             self.findings.unsupported.append(Unsupported(name, found.kind, found.reason))
         elif isinstance(call.callable, Global) and is_numpy(call.callable):

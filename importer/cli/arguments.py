@@ -106,7 +106,7 @@ def _add_inspect(commands: Commands[argparse.ArgumentParser]) -> None:
     parser.add_argument("--json", action="store_true", help="print one JSON object instead of a tree")
     parser.add_argument("--sha256", action="store_true", help="add the SHA-256 of every tensor's elements (reads them)")
     parser.add_argument("--all", action="store_true", help="list every layer instead of folding repeated ones")
-    _add_reading_options(parser)
+    _add_reading_options(parser, quantized="report")
     parser.set_defaults(run=_run_inspect)
 
 
@@ -118,16 +118,16 @@ def _add_source(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _add_reading_options(parser: argparse.ArgumentParser) -> None:
+def _add_reading_options(parser: argparse.ArgumentParser, *, quantized: str) -> None:
     group = parser.add_argument_group("reading")
     group.add_argument(
         "--sparse", default="report", choices=("report", "dense"),
         help="sparse tensors: report them only, or read them as dense ones",
     )  # fmt: skip
     group.add_argument(
-        "--quantized", default="report", choices=("report", "integers", "dequantize"),
-        help="quantized tensors: report them only, read their integers (with NAME.scale and NAME.zero_point), or their "
-        "real values in f32",
+        "--quantized", default=quantized, choices=("report", "integers", "dequantize"),
+        help="quantised weights: real values, codes (NAME.int_repr with NAME.scale and NAME.zero_point), or report them only "
+        f"(default: {quantized})",
     )  # fmt: skip
     group.add_argument(
         "--limit", action="append", default=[], type=_limit, metavar="NAME=VALUE",
@@ -151,7 +151,7 @@ def _add_convert(commands: Commands[argparse.ArgumentParser]) -> None:
     _add_source(parser)
     parser.add_argument("output", metavar="OUT", help="the file to write: .bpk or .safetensors")
     _add_mapping_options(parser)
-    _add_reading_options(parser)
+    _add_reading_options(parser, quantized="dequantize")
     _add_output_options(parser)
     _add_policy_options(parser)
     parser.set_defaults(run=_run_convert)

@@ -67,7 +67,23 @@ def listing(checkpoint: Checkpoint, *, sha256: bool = False) -> dict[str, object
         "scalars": {name: _json_value(value) for name, value in checkpoint.scalars.items()},
         "param_ids": dict(checkpoint.param_ids),
         "config": checkpoint.config_path,
+        "quantization": _quantization(checkpoint),
         "notes": list(checkpoint.notes),
+    }
+
+
+def _quantization(checkpoint: Checkpoint) -> dict[str, object] | None:
+    """Return how weights are quantised: format, names with what each is stored in, and sizes."""
+    found = checkpoint.quantization
+    if found is None:
+        return None
+    return {
+        "format": found.label,
+        "tensors": {name: list(parts) for name, parts in found.weights.items()},
+        "no_weights": dict(found.aside),
+        "stored_bytes": found.stored_bytes,
+        "expanded_bytes": found.expanded_bytes,
+        "fault": found.fault,
     }
 
 
@@ -128,12 +144,26 @@ def _text(checkpoint: Checkpoint, *, fold: bool, sha256: bool) -> Iterator[str]:
         yield f"root: {_root(checkpoint.root)}{also}"
     if checkpoint.config_path:
         yield f"config: {printable(checkpoint.config_path)}"
+    yield from _quantized(checkpoint)
     yield from tree_lines(checkpoint.tensors.values(), fold=fold)
     yield from _totals(checkpoint.tensors.values())
     if sha256:
         yield ""
         yield from (f"{_digest(tensor)}  {printable(tensor.name)}" for tensor in checkpoint.tensors.values())
     yield from _rest(checkpoint)
+
+
+def _quantized(checkpoint: Checkpoint) -> Iterator[str]:
+    """Yield what `convert_command` will make of quantised weights."""
+    found = checkpoint.quantization
+    if found is None:
+        return
+    if found.fault is not None:
+        yield f"quantised: {printable(found.label)}, cannot be read: {printable(found.fault)}"
+    elif found.weights:
+        count = f"{len(found.weights)} tensor{'' if len(found.weights) == 1 else 's'}"
+        sizes = f"{human_size(found.stored_bytes)}, {human_size(found.expanded_bytes)} as real values"
+        yield f"quantised: {printable(found.label)}; {count}, {sizes}"
 
 
 def _root(root: str) -> str:

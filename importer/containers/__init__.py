@@ -17,6 +17,7 @@ from importer.containers.base import (
     TableContainer,
 )
 from importer.containers.detecting import open_container
+from importer.containers.files import read_json_object
 
 __all__ = [
     "Container",
@@ -31,4 +32,5 @@ __all__ = [
     "StorageRecord",
     "TableContainer",
     "open_container",
+    "read_json_object",
 ]

@@ -17,6 +17,7 @@ from importer.errors import UsageError
 from importer.plan.adapting import AdapterChoice, adapt
 from importer.plan.casting import DTypeChoice, cast_steps
 from importer.plan.ids import stable_ids
+from importer.plan.packed import packed_faults, set_aside, unpacked_note, with_stored_sources, withheld_names
 from importer.plan.planned import Missing, Plan, PlannedTensor, Problem, Skipped
 from importer.plan.target_check import Expected, expected_of_skeleton, expected_of_template, target_check
 from importer.recipes import Entry, Pattern, Recipe, Remapped, RuleRef, apply_recipe
@@ -48,8 +49,14 @@ class PlanOptions:
 
 
 def weights_below(checkpoint: Checkpoint) -> dict[str, Tensor]:
-    """Return the tensors and numpy arrays below the checkpoint's root, by their names relative to it."""
+    """Return the tensors and numpy arrays below the checkpoint's root, by their names relative to it.
+
+    What quantised weights are stored in is not among them: it would pass for weights.
+    """
     everything = {**checkpoint.tensors, **checkpoint.arrays}
+    if checkpoint.quantization is not None:
+        withheld = withheld_names(checkpoint.quantization)
+        everything = {name: tensor for name, tensor in everything.items() if name not in withheld}
     if not checkpoint.root:
         return everything
     prefix = f"{checkpoint.root}."
@@ -69,7 +76,7 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
     adapted = adapt(checkpoint, remapped, options.adapter)
     steps = cast_steps(adapted.steps, options.dtype, remapped.dtype)
     unreadable = _unreadable(checkpoint, options.recipe)
-    errors = [*_recipe_faults(remapped), *unreadable.errors, *adapted.errors]
+    errors = [*_recipe_faults(remapped), *unreadable.errors, *packed_faults(checkpoint), *adapted.errors]
     steps, collisions = _without_collisions(steps)
     errors += collisions
     steps, filtered = _filtered(steps, options.only)
@@ -87,18 +94,19 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
     if not (steps or missing or unused or errors):
         raise UsageError("the recipe leaves out every tensor", how="Check its `keep` and `drop` patterns.")
     return Plan(
-        tensors=_with_ids(checkpoint, steps, expected, stable=options.stable_ids),
+        tensors=with_stored_sources(checkpoint, _with_ids(checkpoint, steps, expected, stable=options.stable_ids)),
         skipped=(
             *_outside(checkpoint),
             *_skipped(checkpoint, remapped),
             *unreadable.skipped,
+            *set_aside(checkpoint),
             *adapted.skipped,
             *filtered,
         ),
         missing=missing,
         unused=tuple(unused),
         errors=tuple(errors),
-        notes=(*remapped.warnings, *adapted.notes, *_tied(checkpoint, steps)),
+        notes=(*unpacked_note(checkpoint), *remapped.warnings, *adapted.notes, *_tied(checkpoint, steps)),
         unmatched_rules=tuple(str(rule) for rule in remapped.unmatched_rules if str(rule) not in unreadable.rules),
         settings=remapped.settings,
         target=None if expected is None else expected.origin,

@@ -22,7 +22,7 @@ from importer.dtypes import I8, U8, DType
 from importer.errors import shown
 from importer.quantized.codes import Levels, Stored
 from importer.quantized.conv1d import is_conv1d
-from importer.quantized.model import Format, Source, Unpacked, setting_of, torch_dtype
+from importer.quantized.model import Format, Source, Unpacked, as_it_is, setting_of, torch_dtype
 from importer.quantized.parts import as_bytes, flat, integers_of, matrix, text_of
 from importer.quantized.scales import Adjusted, Blocks, Factor, Regrouped, Scaled
 
@@ -69,7 +69,7 @@ def _add_rows(source: Source, found: Unpacked, module: str) -> None:
     scales = Factor(Stored(matrix(largest, largest.size, 1)), Blocks(1, max(codes.shape[1], 1)))
     decoder = Scaled(Stored(matrix(codes, *codes.shape)), scales, last=1 / 127)
     parts = {name: codes, f"{module}.SCB": largest}
-    found.add(source, name, decoder, parts, moved=transpose if is_conv1d(source, module) else None)
+    found.add(source, name, decoder, parts, moved=transpose if is_conv1d(source, module) else as_it_is)
 
 
 def _add_levels(source: Source, found: Unpacked, name: str, state_name: str) -> None:
@@ -96,7 +96,7 @@ def _add_levels(source: Source, found: Unpacked, name: str, state_name: str) -> 
     grid = Regrouped(largest, (rows, blocks // rows)) if rows > 1 else largest
     decoder = Scaled(codes, Factor(grid, Blocks(1, state.blocksize)))
     module = name.rpartition(".")[0]
-    moved = transpose if is_conv1d(source, module) else None
+    moved = transpose if is_conv1d(source, module) else as_it_is
     found.add(source, name, decoder, parts, shape=state.shape, dtype=state.dtype, moved=moved)
 
 

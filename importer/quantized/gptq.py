@@ -19,7 +19,7 @@ from importer.dtypes import I32, U32
 from importer.errors import shown
 from importer.quantized.codes import Bits, Stored, bits_along_rows
 from importer.quantized.conv1d import is_conv1d
-from importer.quantized.model import Format, Source, Unpacked, setting_of
+from importer.quantized.model import Format, Source, Unpacked, as_it_is, setting_of
 from importer.quantized.scales import Blocks, Factor, Index, Scaled
 
 __all__ = ["GPTQ"]
@@ -204,7 +204,7 @@ def _add(source: Source, found: Unpacked, layer: _Layer, version: int) -> None:
     parts = {f"{name}.qweight": layer.qweight, f"{name}.qzeros": layer.qzeros, f"{name}.scales": layer.scales}
     if layer.g_idx is not None:
         parts[f"{name}.g_idx"] = layer.g_idx
-    found.add(source, f"{name}.weight", decoder, parts, moved=None if is_conv1d(source, name) else transpose)
+    found.add(source, f"{name}.weight", decoder, parts, moved=as_it_is if is_conv1d(source, name) else transpose)
 
 
 def _zero_biases(source: Source, layers: list[_Layer]) -> Iterator[tuple[str, str]]:

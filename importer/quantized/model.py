@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from importer.arrays import Array
 from importer.arrays.decoding import Decoder, decoded
@@ -23,6 +23,11 @@ _DAMAGED = (
 _FULL = "Load the model with the library it was saved by, call its dequantize(), and save that in full precision."
 
 _Value = TypeVar("_Value")
+
+
+def as_it_is(array: Array) -> Array:
+    """Return the array itself: the way from a decoder to a weight where there is none to go."""
+    return array
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,6 +48,11 @@ class Composite:
     parts: Mapping[str, Array | Composite]
     values: Mapping[str, object] = field(default_factory=dict)
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all parts."""
+        return sum(part.nbytes for part in self.parts.values())
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Weight:
@@ -52,13 +62,19 @@ class Weight:
         name: in the model of full precision.
         array: real values.
         parts: names of the stored tensors it is made of.
-        integers: what `integers` gives instead, by the end of the name: integer codes with their scales and zeros.
+        integers: what `integers` gives instead, by the end of the name, where the decoder does not tell.
+        decoder: what works the values out, if there is one.
+        shape: in which its values are in C order.
+        moved: from there to the array.
     """
 
     name: str
     array: Array
     parts: tuple[str, ...]
     integers: Mapping[str, Array] = field(default_factory=dict)
+    decoder: Decoder | None = None
+    shape: tuple[int, ...] = ()
+    moved: Callable[[Array], Array] = as_it_is
 
 
 Aside = Mapping[str, str]
@@ -155,7 +171,7 @@ class Unpacked:
     aside: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def add(  # noqa: PLR0913 - what a weight is
+    def add(
         self,
         source: Source,
         name: str,
@@ -164,14 +180,13 @@ class Unpacked:
         *,
         shape: tuple[int, ...] | None = None,
         dtype: DType | None = None,
-        moved: Callable[[Array], Array] | None = None,
-        integers: Mapping[str, Array] | None = None,
+        moved: Callable[[Array], Array] = as_it_is,
     ) -> None:
         """Take down a weight: a decoder, read in C order as `shape`, then moved."""
         where = next((location_of(part) for part in parts.values()), source.where)
-        array: Array = decoded(decoder, dtype or source.dtype, shape or decoder.shape, where)
-        array = moved(array) if moved is not None else array
-        self.weights[name] = Weight(name, array, tuple(parts), integers or {})
+        shape = decoder.shape if shape is None else shape
+        array = moved(decoded(decoder, dtype or source.dtype, shape, where))
+        self.weights[name] = Weight(name, array, tuple(parts), decoder=decoder, shape=shape, moved=moved)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,8 +204,3 @@ class Format:
     methods: tuple[str, ...]
     is_here: Callable[[Source], bool]
     unpack: Callable[[Source], Unpacked]
-
-
-def never(what: str) -> NoReturn:
-    """Say that something cannot be."""
-    raise AssertionError(what)

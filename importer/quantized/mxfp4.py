@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from importer.arrays import transpose
 from importer.dtypes import U8
 from importer.quantized.codes import E2M1, Exponents, Levels
-from importer.quantized.model import Format, Source, Unpacked
+from importer.quantized.model import Format, Source, Unpacked, as_it_is
 from importer.quantized.parts import as_bytes, matrix
 from importer.quantized.scales import Blocks, Factor, Scaled
 
@@ -49,7 +49,7 @@ def _unpack(source: Source) -> Unpacked:
         codes = Levels(stored, columns, E2M1, 4)
         decoder = Scaled(codes, Factor(Exponents(matrix(scales, rows, count)), Blocks(1, _BLOCK)))
         parts = {blocks_name: blocks, scales_name: scales}
-        moved = transpose if is_swapped and len(lead) > 1 else None
+        moved = transpose if is_swapped and len(lead) > 1 else as_it_is
         found.add(source, name, decoder, parts, shape=(*lead, columns), moved=moved)
     return found
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Adjusted", "Blocks", "Factor", "Index", "Regrouped", "Scaled"]
 
+_SCATTERED_ROWS = 128
 _FEW_ROWS = 8
 """Blocks of fewer rows are repeated instead of being gone through one by one."""
 
@@ -165,8 +166,9 @@ class Scaled:
 
     @property
     def grain(self) -> int:
-        """Rows that are packed together."""
-        return self.codes.grain
+        """Rows that are best read together: those packed so, or many where each may be of another group."""
+        scattered = self.scales.index is not None and self.scales.index.axis == 0
+        return max(self.codes.grain, _SCATTERED_ROWS) if scattered else self.codes.grain
 
     def read(self, rows: Span, columns: Span) -> Floats:
         """Return a box of the real values."""

@@ -34,8 +34,8 @@ def _unpack(source: Source) -> Unpacked:
         axis = composite.values.get("axis")
         real = dequantize(integers, scale, zero_point, axis if isinstance(axis, int) else None, F32)
         name = _renamed(stored)
-        beside = {"scale": scale, "zero_point": zero_point}
-        found.weights[name] = Weight(name, real, (stored,), {"": integers, **beside})
+        beside = {"int_repr": integers, "scale": scale, "zero_point": zero_point}
+        found.weights[name] = Weight(name, real, (stored,), beside)
     for stored, array in source.arrays.items():
         name = _renamed(stored)
         if name != stored:

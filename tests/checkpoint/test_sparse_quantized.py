@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from importer.arrays import to_numpy
+from importer.arrays import Array, to_numpy
 from importer.checkpoint import open_checkpoint
-from importer.checkpoint.found import Dense, NotDense
-from importer.checkpoint.sparse_quantized import Packing, QuantizedChoice, SparseChoice
+from importer.checkpoint.found import Dense, NotDense, Packed
+from importer.checkpoint.sparse_quantized import Packing, SparseChoice
 from importer.checkpoint.tensors import TensorReader
 from importer.containers import Resolved, StorageRecord
 from importer.errors import LimitError, TensorError, UsageError
@@ -22,11 +22,10 @@ from tests.checkpoint.conftest import WHERE, resolve
 from tests.shared import FIXTURES
 
 COUNTS = storage("1", 3, "LongStorage")
-UNPACKED = Packing(sparse=SparseChoice.DENSE, quantized=QuantizedChoice.DEQUANTIZE)
-INTEGERS = replace(UNPACKED, quantized=QuantizedChoice.INTEGERS)
+UNPACKED = Packing(sparse=SparseChoice.DENSE)
 
 
-def read(node: Call, packing: Packing = UNPACKED) -> Dense | NotDense | None:
+def read(node: Call, packing: Packing = UNPACKED) -> Dense | NotDense | Packed | None:
     return TensorReader(resolve, WHERE, packing=packing).read(node)
 
 
@@ -65,10 +64,11 @@ def test_parts_that_do_not_fit_are_a_fault(node: Call, what: str) -> None:
 
 
 def test_scales_may_be_lists_as_before_torch_1_5() -> None:
-    found = read(quantized(glob("torch.per_channel_affine"), [0.5, 2.0], [0, 1], 0), INTEGERS)
-    assert isinstance(found, Dense)
-    assert found.beside is not None
-    assert to_numpy(found.beside["scale"]).tolist() == [0.5, 2.0]
+    found = read(quantized(glob("torch.per_channel_affine"), [0.5, 2.0], [0, 1], 0))
+    assert isinstance(found, Packed)
+    scale = found.composite.parts["scale"]
+    assert isinstance(scale, Array)
+    assert to_numpy(scale).tolist() == [0.5, 2.0]
 
 
 def test_packed_elements_of_four_bits_are_reported() -> None:

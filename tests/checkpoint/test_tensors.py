@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from importer.arrays import to_numpy
-from importer.checkpoint.found import Dense, NotDense
+from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.checkpoint.tensors import TensorReader
 from importer.errors import MissingFileError, SourceError, TensorError
 from importer.unpickling import Call, Global, PersistentId
@@ -21,7 +21,7 @@ MATRIX = STORED.reshape(2, 3)
 FLOATS = storage()
 
 
-def read(node: Call, *, big_endian: bool = False) -> Dense | NotDense | None:
+def read(node: Call, *, big_endian: bool = False) -> Dense | NotDense | Packed | None:
     return TensorReader(resolve, WHERE, big_endian=big_endian).read(node)
 
 
