@@ -79,7 +79,8 @@ def test_quantized_tensors_have_their_real_values_on_request() -> None:
 def test_quantized_tensors_are_integers_with_their_scales_on_request() -> None:
     expected = expectation("quantized")["integers"]
     checkpoint = open_checkpoint(source("quantized"), quantized="integers")
-    assert {name: described(checkpoint[name]) for name in expected} == expected
+    assert {name: described(checkpoint[f"{name}.int_repr"]) for name in expected} == expected
+    assert not set(expected) & set(checkpoint)
     assert checkpoint["qint8.scale"].numpy() == 0.0625
     assert checkpoint["qint8.zero_point"].numpy() == 3
     assert checkpoint["rows.scale"].numpy().tolist() == [0.125, 0.25, 0.5, 1.0]
