@@ -16,14 +16,18 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from importer.checkpoint import open_checkpoint
+from importer.dtypes import DType
 from importer.plan import Plan, PlanOptions, build_plan
 from importer.recipes import Recipe, list_builtin, load_recipe
 from tests.families.recorded import RECIPES
 from tests.families.synthetic import KEYS, load, write
 
-__all__ = ["FOLDER", "pages"]
+__all__ = ["FOLDER", "NEEDS", "needs", "pages"]
 
 FOLDER = KEYS.parents[1] / "docs" / "families"
+
+NEEDS = ("Eps", "Activation", "Rotary", "Fused", "Ties", "Scaling", "Experts", "Local layers", "Padding")
+"""What a Rust author must know besides the weights; every page says something about each."""
 
 _LETTERS = "ijkl"
 _FIRST = {recipe: family for family, recipe in reversed(RECIPES.items())}
@@ -63,6 +67,7 @@ def _page(recipe: Recipe) -> str:
     parts += remarks
     if traps:
         parts += ["## Traps", "\n".join(f"- {trap}" for trap in traps)]
+    parts += ["## Besides the weights", "\n".join(f"- **{need}**: {text}" for need, text in needs(recipe).items())]
     parts += ["## Recognised by", "\n".join(_recognised(recipe)) or "`--recipe` only."]
     refused = [*_refused(recipe)]
     if refused:
@@ -74,6 +79,7 @@ def _page(recipe: Recipe) -> str:
     skipped = _skipped(plan)
     if skipped:
         parts += ["Left out, with the rule that says so:", "\n".join(skipped)]
+    parts += ["## Element types", _element_types(recipe)]
     target = re.search(r"^target:.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)
     if target is not None:
         parts += ["## The Burn module", f"```yaml\n{target[0].rstrip()}\n```"]
@@ -98,6 +104,22 @@ def _comments(text: str) -> tuple[list[str], list[str]]:
         else:
             current[-1] += f" {line}"
     return remarks, traps
+
+
+def needs(recipe: Recipe) -> dict[str, str]:
+    """Return what the comment a recipe closes with says about each need; its parent's words where it is silent."""
+    said = needs(load_recipe(recipe.parents[0])) if recipe.parents else {}
+    text = Path(recipe.path).read_text(encoding="utf-8")
+    closing = (
+        text.rpartition("# Besides the weights, the module needs:\n")[2] if "# Besides the weights" in text else ""
+    )
+    for line in closing.replace("\n#   ", " ").splitlines():
+        label, _, words = line.removeprefix("# ").partition(": ")
+        if label == "None of":
+            said |= {need: "None." for need in NEEDS if need.lower() in words.rstrip(".").split(", ")}
+        else:
+            said[label] = _as_sentence(words)
+    return {need: said[need] for need in (*NEEDS, *(said.keys() - set(NEEDS))) if need in said}
 
 
 def _as_sentence(text: str) -> str:
@@ -187,6 +209,20 @@ def _joined(names: Iterable[str]) -> str:
         together = leaves[0] if len(leaves) == 1 else f"({', '.join(leaves)})"
         cells.append(f"`{path}.{together}`" if path else f"`{together}`")
     return ", ".join(cells)
+
+
+def _element_types(recipe: Recipe) -> str:
+    """Say which types the recipe writes where `--dtype` says nothing."""
+
+    def of(dtype: DType | None) -> str:
+        return "as the file has them" if dtype is None else f"as {dtype.name}"
+
+    plan = recipe.dtype
+    parts = [f"Floats are written {of(plan.default)}"]
+    parts += [f"those that match `{rule.pattern.text}` {of(rule.dtype)}" for rule in plan.rules]
+    if plan.ints is not None:
+        parts.append(f"integers {of(plan.ints)}")
+    return ", ".join(parts) + "."
 
 
 def _skipped(plan: Plan) -> list[str]:
