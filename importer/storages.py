@@ -7,20 +7,39 @@ storage lies (`importer.containers`).
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from importer.errors import CorruptContainerError, Location, SourceError, TruncatedError, shown
+from importer.errors import (
+    CorruptContainerError,
+    DiskSpaceError,
+    Location,
+    SourceError,
+    TruncatedError,
+    WriteError,
+    shown,
+)
+from importer.system import FULL, SYSTEM
 
-__all__ = ["FileRange", "InflatedRange", "MemoryStorage", "SourceFile", "Storage"]
+__all__ = [
+    "FileRange",
+    "InflatedRange",
+    "MemoryStorage",
+    "SourceFile",
+    "Storage",
+    "TemporaryFile",
+    "temporary_errors",
+    "write_all",
+]
 
 _INFLATE_BYTES = 1 << 20
-
-_HAS_PREADV = hasattr(os, "preadv")
 
 
 class _Descriptor:
@@ -34,8 +53,8 @@ class _Descriptor:
 
     def read_once(self, offset: int, buffer: memoryview) -> int:
         """Read up to `len(buffer)` bytes at `offset`; return how many came (0 at the end of the file)."""
-        if _HAS_PREADV:
-            return os.preadv(self.number, [buffer], offset)
+        if SYSTEM.has_positioned_reads:
+            return SYSTEM.read_at(self.number, buffer, offset)
         # Windows has no positioned read: the position belongs to the descriptor, so seek and read go together.
         with self._lock:
             os.lseek(self.number, offset, os.SEEK_SET)
@@ -54,7 +73,88 @@ class _Descriptor:
         return done
 
     def __del__(self) -> None:
-        os.close(self.number)
+        SYSTEM.close(self.number)
+
+
+class TemporaryFile:
+    """A file without a name in the temporary folder; gone when the last user drops it.
+
+    What goes wrong with it is told of that folder, wherever the output is.
+    """
+
+    __slots__ = ("_descriptor", "nbytes")
+
+    def __init__(self, nbytes: int) -> None:
+        """Create the file; `nbytes` is what it is to hold.
+
+        Raises:
+            DiskSpaceError: there is no room.
+            WriteError: the system refuses otherwise.
+        """
+        self.nbytes = nbytes
+        with temporary_errors(nbytes):
+            self._descriptor = _Descriptor(SYSTEM.open_temporary())
+
+    @property
+    def descriptor(self) -> int:
+        """The open file."""
+        return self._descriptor.number
+
+    def write(self, offset: int, data: bytes) -> None:
+        """Write `data` at `offset`.
+
+        Raises:
+            DiskSpaceError: there is no room.
+            WriteError: the system refuses otherwise.
+        """
+        with temporary_errors(self.nbytes):
+            write_all(self.descriptor, memoryview(data), offset)
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill `buffer` with the bytes at `offset`.
+
+        Raises:
+            WriteError: the system cannot read what was written.
+        """
+        with temporary_errors(self.nbytes):
+            if self._descriptor.read_into(offset, buffer) < len(buffer):
+                raise OSError(errno.EIO, "it has become shorter")
+
+
+def write_all(descriptor: int, data: memoryview, offset: int) -> None:
+    """Write all of `data` at `offset`; the system may take less at once.
+
+    Raises:
+        OSError: the system refuses, or takes nothing any more.
+    """
+    done = 0
+    while done < len(data):
+        count = SYSTEM.write_at(descriptor, data[done:] if done else data, offset + done)
+        if count <= 0:
+            raise OSError(errno.EIO, "the system takes no more bytes")
+        done += count
+
+
+@contextmanager
+def temporary_errors(nbytes: int) -> Iterator[None]:
+    """Turn what the system reports of a temporary file of `nbytes` into errors of ours.
+
+    Raises:
+        DiskSpaceError: there is no room.
+        WriteError: anything else.
+    """
+    try:
+        yield
+    except OSError as error:
+        import tempfile
+
+        folder = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - named in a message, not used
+        kind = DiskSpaceError if error.errno in FULL else WriteError
+        raise kind(
+            f"a temporary file cannot be used: {error.strerror or error}",
+            where=Location(path=folder),
+            how=f"Point TMPDIR to a folder with {nbytes} free bytes." if nbytes else "Point TMPDIR to another folder.",
+        ) from error
 
 
 class SourceFile:
@@ -65,7 +165,7 @@ class SourceFile:
         size: bytes.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "path", "size")
+    __slots__ = ("__weakref__", "_descriptor", "_state", "path", "size")
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         """Open `path`.
@@ -74,14 +174,34 @@ class SourceFile:
             OSError: as the system gives it; containers turn it into an error of ours with advice.
         """
         self.path = os.fspath(path)
-        number = os.open(self.path, os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0))
+        number = SYSTEM.open_to_read(self.path)
         self._descriptor = _Descriptor(number)
-        self.size = os.fstat(number).st_size
+        status = SYSTEM.fstat(number)
+        self.size = status.st_size
+        self._state = _state_of(status)
 
     @property
     def descriptor(self) -> int:
         """The open file descriptor, for in-kernel copies; positioned reads only."""
         return self._descriptor.number
+
+    def check_unchanged(self) -> None:
+        """Check that nobody has written to the file, or put another in its place, since it was opened.
+
+        Raises:
+            SourceError: somebody has: what was read may be of two files.
+        """
+        try:
+            now = _state_of(SYSTEM.stat(Path(self.path)))
+        except OSError as error:
+            now = None
+            reason = f"the file was there when it was opened, and is not any more: {error.strerror}"
+        else:
+            reason = "the file was changed while it was read"
+        if now != self._state:
+            raise SourceError(
+                reason, where=Location(path=self.path), how="Wait until nothing writes to it any more, and run again."
+            )
 
     def read(self, offset: int, length: int) -> bytes:
         """Return `length` bytes at `offset`.
@@ -125,6 +245,11 @@ class SourceFile:
             where=Location(path=self.path, offset=offset),
             how="The file is cut off: download or copy it again.",
         )
+
+
+def _state_of(status: os.stat_result) -> tuple[int, ...]:
+    """Return what tells a file and its contents from others: a time can be set back, but not that of the last change."""
+    return (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
 
 
 @runtime_checkable
@@ -228,7 +353,7 @@ class InflatedRange:
     nbytes: int
     crc: int
     record: str
-    _spool: _Descriptor | None = field(default=None, repr=False)
+    _spool: TemporaryFile | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
@@ -241,12 +366,13 @@ class InflatedRange:
 
         Raises:
             CorruptContainerError: the stream is damaged, or its length or checksum is not the declared one.
-            SourceError: there is no room for the temporary file.
+            WriteError: there is no room for the temporary file.
         """
         with self._lock:
             spool = self._spool = self._spool or self._inflate()
-        if spool.read_into(offset, buffer) < len(buffer):
+        if offset + len(buffer) > self.nbytes:
             raise self._corrupt(f"{offset + len(buffer)} bytes were asked of {self.nbytes}")
+        spool.read_into(offset, buffer)
 
     def blocks(self) -> Iterator[bytes]:
         """Yield the inflated bytes in blocks of at most 1 MiB whatever the ratio, checking length and checksum.
@@ -269,21 +395,13 @@ class InflatedRange:
         if self.crc and crc != self.crc:
             raise self._corrupt(f"its checksum is {crc:#010x}, the directory says {self.crc:#010x}")
 
-    def _inflate(self) -> _Descriptor:
-        import tempfile
-
-        try:
-            with tempfile.TemporaryFile() as spool:
-                for block in self.blocks():
-                    spool.write(block)
-                spool.flush()
-                return _Descriptor(os.dup(spool.fileno()))
-        except OSError as error:
-            raise SourceError(
-                f"record {shown(self.record)} could not be unpacked into a temporary file: {error.strerror}",
-                where=self.where,
-                how=f"Point TMPDIR to a folder with {self.nbytes} free bytes.",
-            ) from error
+    def _inflate(self) -> TemporaryFile:
+        spool = TemporaryFile(self.nbytes)
+        done = 0
+        for block in self.blocks():
+            spool.write(done, block)
+            done += len(block)
+        return spool
 
     def _inflated_blocks(self) -> Iterator[bytes]:
         inflater = zlib.decompressobj(-zlib.MAX_WBITS)

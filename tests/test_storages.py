@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import tempfile
 import threading
 import tracemalloc
@@ -16,8 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from importer import storages
-from importer.errors import CorruptContainerError, Location, SourceError, TruncatedError
+from importer.errors import CorruptContainerError, DiskSpaceError, Location, SourceError, TruncatedError
 from importer.storages import FileRange, InflatedRange, MemoryStorage, SourceFile, Storage
+from importer.system import SYSTEM
 
 DATA = bytes(range(256)) * 8
 
@@ -25,7 +27,7 @@ DATA = bytes(range(256)) * 8
 @pytest.fixture(params=[True, False], ids=["preadv", "no preadv"])
 def file(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SourceFile:
     """Return a file of 2,048 bytes, read as the system can and as Windows has to."""
-    monkeypatch.setattr(storages, "_HAS_PREADV", request.param and storages._HAS_PREADV)
+    monkeypatch.setattr(SYSTEM, "has_positioned_reads", request.param and SYSTEM.has_positioned_reads)
     path = tmp_path / "data"
     path.write_bytes(DATA)
     return SourceFile(path)
@@ -213,10 +215,33 @@ def test_a_read_behind_the_end_of_an_inflated_entry_is_refused(tmp_path: Path) -
         read(deflated(tmp_path, DATA), 2040, 10)
 
 
-def test_a_full_temporary_folder_says_how_much_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> object:
+def test_a_full_temporary_folder_says_which_and_how_much_is_needed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> int:
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(tempfile, "TemporaryFile", fail)
-    with pytest.raises(SourceError, match="Point TMPDIR to a folder with 2048 free bytes"):
-        read(deflated(tmp_path, DATA), 0, 1)
+    for call in ("write_at", "open_temporary"):
+        monkeypatch.setattr(SYSTEM, call, fail)
+        with pytest.raises(DiskSpaceError, match="Point TMPDIR to a folder with 2048 free bytes") as caught:
+            read(deflated(tmp_path, DATA), 0, 1)
+        assert caught.value.where is not None
+        assert caught.value.where.path == tempfile.gettempdir()
+
+
+@pytest.mark.parametrize("change", ["written to", "written to, with its time set back", "replaced", "gone"])
+def test_a_source_that_changes_after_it_was_opened_is_noticed(change: str, file: SourceFile) -> None:
+    file.check_unchanged()
+    path = Path(file.path)
+    status = path.stat()
+    if change.startswith("written to"):
+        path.write_bytes(DATA[::-1])
+    elif change == "replaced":
+        shutil.copy2(path, path.with_name("other"))
+        path.with_name("other").replace(path)
+    else:
+        path.unlink()
+    if "time" in change:
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+    with pytest.raises(SourceError, match="not any more" if change == "gone" else "changed while it was read"):
+        file.check_unchanged()

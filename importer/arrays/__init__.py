@@ -14,6 +14,7 @@ from importer.arrays.evaluation import (
     Task,
     Workspace,
     blocks,
+    load_kernels,
     read_into,
     tasks,
     to_numpy,
@@ -21,6 +22,7 @@ from importer.arrays.evaluation import (
 )
 from importer.arrays.formulas import parse_formula
 from importer.arrays.nodes import Array
+from importer.arrays.provenance import source_files
 from importer.arrays.rearranging import parse_axis_pattern, rearrange
 from importer.arrays.sparse import Compressed, scatter, scatter_compressed
 from importer.arrays.views import assemble, concat, narrow, permute, reshape, split, stack, transpose
@@ -41,6 +43,7 @@ __all__ = [
     "elementwise",
     "from_bytes",
     "full",
+    "load_kernels",
     "narrow",
     "parse_axis_pattern",
     "parse_formula",
@@ -50,6 +53,7 @@ __all__ = [
     "reshape",
     "scatter",
     "scatter_compressed",
+    "source_files",
     "spectral_norm",
     "split",
     "stack",

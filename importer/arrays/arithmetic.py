@@ -75,7 +75,7 @@ def weight_norm(g: Array, v: Array) -> Array:
     if len(g.shape) != len(v.shape) or any(a not in (1, b) for a, b in zip(g.shape, v.shape, strict=True)):
         raise TensorError(f"weight norm: g {list(g.shape)} does not go with v {list(v.shape)}", how=_HOW)
     wide = _accumulator(v.dtype)
-    factors = _deferred(wide, g.shape, partial(_weight_norm_factors, g, v, wide))
+    factors = _deferred(wide, g.shape, partial(_weight_norm_factors, g, v, wide), g, v)
     return compute(Scale(), v.dtype, [v, broadcast(factors, v.shape)])
 
 
@@ -94,7 +94,7 @@ def spectral_norm(weight: Array, u: Array, v: Array, axis: int = 0) -> Array:
         )
     rows = permute(weight, (axis, *(other for other in range(rank) if other != axis)))
     wide = _accumulator(weight.dtype)
-    factor = _deferred(wide, (), partial(_spectral_factor, rows, u, v, wide))
+    factor = _deferred(wide, (), partial(_spectral_factor, rows, u, v, wide), rows, u, v)
     return compute(Scale(), weight.dtype, [weight, broadcast(factor, weight.shape)])
 
 
@@ -126,8 +126,8 @@ def _accumulator(dtype: DType) -> DType:
     return F64 if dtype is F64 else F32
 
 
-def _deferred(dtype: DType, shape: Sequence[int], produce: Callable[[], bytes]) -> Array:
-    storage = DeferredStorage(math.prod(shape) * dtype.itemsize, Location(path="<computed>"), produce)
+def _deferred(dtype: DType, shape: Sequence[int], produce: Callable[[], bytes], *operands: Array) -> Array:
+    storage = DeferredStorage(math.prod(shape) * dtype.itemsize, Location(path="<computed>"), produce, operands)
     return contiguous(storage, dtype, shape)
 
 

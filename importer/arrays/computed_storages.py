@@ -5,13 +5,13 @@ Not here: what is computed (`views` asks for spools, `arithmetic` for factors), 
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from importer.arrays.nodes import Array
 from importer.errors import Location
+from importer.storages import TemporaryFile, temporary_errors
 
 __all__ = ["DeferredStorage", "TempFileStorage"]
 
@@ -24,13 +24,18 @@ class TempFileStorage:
     """
 
     array: Array
-    _descriptor: int | None = field(default=None, repr=False)
+    _file: TemporaryFile | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @property
     def nbytes(self) -> int:
         """Length in bytes."""
         return self.array.nbytes
+
+    @property
+    def operands(self) -> tuple[Array, ...]:
+        """The array, as for `DeferredStorage`."""
+        return (self.array,)
 
     @property
     def where(self) -> Location:
@@ -40,33 +45,33 @@ class TempFileStorage:
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Fill the file if that has not happened yet, then read."""
         with self._lock:
-            if self._descriptor is None:
-                self._descriptor = self._filled()
-        done = 0
-        while done < len(buffer):
-            done += os.preadv(self._descriptor, [buffer[done:]], offset + done)
+            file = self._file = self._file or self._filled()
+        file.read_into(offset, buffer)
 
-    def _filled(self) -> int:
-        import tempfile
-
+    def _filled(self) -> TemporaryFile:
         from importer.arrays.evaluation import write_to
 
-        with tempfile.TemporaryFile() as spool:
-            write_to(self.array, spool.fileno(), 0)
-            return os.dup(spool.fileno())
-
-    def __del__(self) -> None:
-        if self._descriptor is not None:
-            os.close(self._descriptor)
+        file = TemporaryFile(self.nbytes)
+        with temporary_errors(self.nbytes):
+            write_to(self.array, file.descriptor, 0)
+        return file
 
 
 @dataclass(slots=True, eq=False)
 class DeferredStorage:
-    """Bytes that follow from other tensors (norms, say), computed on first use and kept in memory."""
+    """Bytes that follow from other tensors (norms, say), computed on first use and kept in memory.
+
+    Attributes:
+        nbytes: length in bytes.
+        where: for errors.
+        produce: what computes them.
+        operands: the arrays they follow from.
+    """
 
     nbytes: int
     where: Location
     produce: Callable[[], bytes | memoryview]
+    operands: tuple[Array, ...] = ()
     _data: bytes | memoryview | None = field(default=None, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 

@@ -8,21 +8,24 @@ task that does. Not here: names, files and their layout (`importer.writers`).
 from __future__ import annotations
 
 import contextlib
+import errno
 import math
 import mmap
-import os
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from importer.arrays.decoding import Decoded
 from importer.arrays.loops import LoopNest, Tile, loop_nest, runs_of
 from importer.arrays.nodes import PLAIN, Array, Chunk, Chunked, Computed, View, single
+from importer.arrays.provenance import parts_of
 from importer.arrays.strides import row_major
 from importer.arrays.views import spooled
 from importer.dtypes import Kind
-from importer.storages import Storage
+from importer.storages import FileRange, InflatedRange, MemoryStorage, Storage, write_all
+from importer.system import SYSTEM
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,6 +36,7 @@ __all__ = [
     "Task",
     "Workspace",
     "blocks",
+    "load_kernels",
     "read_into",
     "tasks",
     "to_numpy",
@@ -48,6 +52,9 @@ _BUFFER_BYTES = 1 << 20
 
 _SMALL_BYTES = 64 << 10
 """A view that reaches no further is read with all its gaps and put in order at once."""
+
+_STORED = FileRange | InflatedRange | MemoryStorage
+"""Storages that need no more than reading."""
 
 _HUGE_PAGE = 2 << 20
 _RESERVED_BYTES = 64 << 20
@@ -78,7 +85,11 @@ def _allocated(nbytes: int) -> memoryview:
     """
     if nbytes < _HUGE_PAGE or not hasattr(mmap, "MADV_HUGEPAGE"):
         return memoryview(bytearray(nbytes))
-    pages = mmap.mmap(-1, max(nbytes, _RESERVED_BYTES), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    try:
+        pages = mmap.mmap(-1, max(nbytes, _RESERVED_BYTES), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    except OSError as error:
+        # An error of the system that is none of the file being written.
+        raise MemoryError(nbytes) from error
     with contextlib.suppress(OSError):  # the kernel may have been built without them
         pages.madvise(mmap.MADV_HUGEPAGE)
     return memoryview(pages)
@@ -91,10 +102,11 @@ class Sink:
     leaves the other workers free to read and compute.
     """
 
-    __slots__ = ("_lock", "descriptor")
+    __slots__ = ("_is_closed", "_lock", "descriptor")
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
+        self._is_closed = False
         self._lock = threading.Lock()
 
     def write(self, data: memoryview, offsets: Sequence[int], length: int) -> None:
@@ -105,19 +117,20 @@ class Sink:
         """
         with self._lock:
             for index, offset in enumerate(offsets):
-                part = data[index * length : (index + 1) * length]
-                count = os.pwrite(self.descriptor, part, offset)
-                while count < len(part):  # the system may take less at once
-                    count += os.pwrite(self.descriptor, part[count:], offset + count)
+                if self._is_closed:
+                    raise OSError(errno.EBADF, "the file was given up")
+                write_all(self.descriptor, data[index * length : (index + 1) * length], offset)
+
+    def close(self) -> None:
+        """Write nothing any more, whatever is asked."""
+        self._is_closed = True
 
     def pass_on(self, offset: int, nbytes: int) -> None:
         """Ask the system to begin writing a range to the disk, so that it works meanwhile and the final fsync is short.
 
         Only for ranges that are complete. A page that is written again, once it is on the disk, costs a read.
         """
-        if hasattr(os, "posix_fadvise"):
-            with contextlib.suppress(OSError):
-                os.posix_fadvise(self.descriptor, offset, nbytes, os.POSIX_FADV_DONTNEED)
+        SYSTEM.begin_writing(self.descriptor, offset, nbytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,6 +194,21 @@ class Compute:
 
 Task = Copy | Compute
 """A part of an array's evaluation: `start` is its first output byte, `nbytes` its share of the output."""
+
+
+def load_kernels(arrays: Iterable[Array]) -> None:
+    """Import what reading these arrays needs, so that no worker has to.
+
+    An import that is interrupted in one thread may leave another waiting for it for ever.
+    """
+    pending = list(arrays)
+    if all(
+        isinstance(array, View) and array.strides == row_major(array.sizes) and _is_verbatim(array) for array in pending
+    ):
+        return
+    import_module("importer.arrays.tiles")
+    for dtype in {part.dtype for part in parts_of(pending)}:
+        dtype.numpy()
 
 
 def tasks(array: Array, *, block_bytes: int = BLOCK_BYTES) -> Iterator[Task]:
@@ -275,6 +303,11 @@ def write_to(array: Array, descriptor: int, offset: int, *, block_bytes: int = B
     workspace = Workspace()
     for task in tasks(array, block_bytes=block_bytes):
         task.write(sink, offset, workspace)
+
+
+def _is_copied(view: View) -> bool:
+    """Whether a run of stored bytes is all of an array."""
+    return view.strides == row_major(view.sizes) and _is_verbatim(view) and isinstance(view.storage, _STORED)
 
 
 def _is_verbatim(view: View) -> bool:

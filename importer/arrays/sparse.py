@@ -95,7 +95,8 @@ def _dense(values: Array, shape: Sequence[int], where: Location, fill: Callable[
         fill(made)
         return made.reshape(-1).view(np.uint8).data
 
-    return contiguous(DeferredStorage(math.prod(shape) * values.dtype.itemsize, where, produce), values.dtype, shape)
+    storage = DeferredStorage(math.prod(shape) * values.dtype.itemsize, where, produce, (values,))
+    return contiguous(storage, values.dtype, shape)
 
 
 def _fill_coordinates(indices: Array, values: Array, where: Location, made: np.ndarray) -> None:

@@ -6,11 +6,14 @@ Not here: which tensors there are and what their values are (`importer.plan`, `i
 from __future__ import annotations
 
 from importer.writers.output import Destination, FileLayout, Format, Layout, OutputTensor, Placed, Scalar, Written
-from importer.writers.publishing import check_target, new_file
-from importer.writers.sharding import plan_layout
+from importer.writers.publishing import new_file
+from importer.writers.sharding import index_path, plan_layout
+from importer.writers.streaming import MAX_WORKERS
+from importer.writers.targets import check_target, is_through, writing_errors
 from importer.writers.writing import write
 
 __all__ = [
+    "MAX_WORKERS",
     "Destination",
     "FileLayout",
     "Format",
@@ -20,7 +23,10 @@ __all__ = [
     "Scalar",
     "Written",
     "check_target",
+    "index_path",
+    "is_through",
     "new_file",
     "plan_layout",
     "write",
+    "writing_errors",
 ]

@@ -1,8 +1,9 @@
 """New files that appear at their place whole or not at all.
 
 A file is written without a name where the system can (so that not even a killed process leaves anything), else under a
-scratch name beside its target; then fsynced, given its name in one step, and the folder fsynced. A target that exists, or
-appears meanwhile, is refused unless it may be replaced. Not here: what is written.
+scratch name beside its target; then synced, given its name in one step, and the folder synced. What the file system can do
+is tried before anything is written. A target that exists, or appears meanwhile, is refused unless it may be replaced; a pipe
+or device gets the bytes one after the other. Not here: what is written, and sets of files (`shard_sets`).
 """
 
 from __future__ import annotations
@@ -10,180 +11,353 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import re
 import stat
-from collections.abc import Iterator
+import time
+import zlib
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import count
+from dataclasses import dataclass, field
 from pathlib import Path
 
-from importer.errors import DiskSpaceError, Location, OutputExistsError, WriteError
+from importer.errors import Location, WriteError
+from importer.storages import temporary_errors
+from importer.system import FULL, SYSTEM
+from importer.writers.targets import check_target, exists, is_through, mode_of, opened_through, writing_errors
 
-__all__ = ["check_space", "check_target", "move", "new_file", "sync_folder", "writing_errors"]
+__all__ = ["alone_in", "can_link", "give_name", "new_file", "remove_litter", "scratch_name", "sync_folder"]
 
-_MODE = 0o666
-_NEW = os.O_CREAT | os.O_EXCL | os.O_RDWR | getattr(os, "O_CLOEXEC", 0)
-_NO_UNNAMED = frozenset({errno.EOPNOTSUPP, errno.EISDIR, errno.EINVAL, errno.ENOENT})
-_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+_SCRATCH = re.compile(r"\.importer-[0-9a-f]{8}-[0-9a-f]{12}\.tmp")
+_POUR_BYTES = 1 << 20
+_LOCK_TRIES = 200
+_LOCK_SECONDS = 0.025
 
 
 @contextmanager
-def new_file(path: Path, *, overwrite: bool) -> Iterator[int]:
+def new_file(
+    path: Path, *, overwrite: bool, mode: int | None = None, before: Callable[[int], None] = lambda _: None
+) -> Iterator[int]:
     """Yield a descriptor to fill; publish the file as `path` if the block ends well, else leave nothing behind.
+
+    `before` is called with the descriptor when nothing is left to do but to give the file its name. `mode` are the
+    permissions of a file that replaces nothing; None leaves them to the umask.
 
     Raises:
         OutputExistsError: there is such a file, at the start or by the end, and `overwrite` is false.
         WriteError: it cannot be created, written or published.
     """
     check_target(path, overwrite=overwrite)
-    with writing_errors(path):
-        descriptor, scratch = _created(path)
-        try:
-            if overwrite:
-                _keep_permissions(path, descriptor)
+    if is_through(path):
+        with _through(path) as descriptor:
             yield descriptor
-            os.fsync(descriptor)
-            if scratch is None and not overwrite:
-                _link_unnamed(descriptor, path)
-            else:
-                scratch = scratch or _named(descriptor, path)
-                move(scratch, path, overwrite=overwrite)
-                scratch = None
+        return
+    remove_litter(path)
+    there_before = exists(path)
+    with writing_errors(path):
+        draft = _Draft.created(path, overwrite=overwrite)
+        try:
+            kept = mode_of(path)
+            if (kept := mode if kept is None else kept) is not None:
+                SYSTEM.set_mode(draft.descriptor, kept)
+            yield draft.descriptor
+            SYSTEM.sync(draft.descriptor)
+            with alone_in(path.parent):
+                before(draft.descriptor)
+                draft.publish(overwrite=overwrite)
+        except KeyboardInterrupt as interrupt:
+            interrupt.args = (draft.told(there_before=there_before),)
+            raise
         finally:
-            os.close(descriptor)
-            if scratch is not None:
-                scratch.unlink(missing_ok=True)
-        sync_folder(path.parent)
+            draft.close()
+    sync_folder(path)
 
 
-def move(scratch: Path, path: Path, *, overwrite: bool) -> None:
-    """Give a complete file its final name in one step.
+@dataclass(slots=True)
+class _Draft:
+    """A file that is being written and has not got its name yet.
+
+    Attributes:
+        path: the name it is to have.
+        descriptor: open for reading and writing, and locked, so that nobody takes it for litter.
+        scratch: the name it has meanwhile, if it has one.
+        renames: whether it gets its name by renaming, or else by a link.
+    """
+
+    path: Path
+    descriptor: int
+    scratch: Path | None
+    renames: bool
+    _identity: tuple[int, int] = field(default=(0, 0))
+
+    @classmethod
+    def created(cls, path: Path, *, overwrite: bool) -> _Draft:
+        """Find out what the file system can do, and create the file accordingly.
+
+        Raises:
+            WriteError: a file cannot be written beside its name and then named.
+            OSError: the system refuses.
+        """
+        unnamed, renames = _ways(path, overwrite=overwrite)
+        if unnamed:
+            draft = cls(path, SYSTEM.open_unnamed(path.parent), None, renames)
+            SYSTEM.lock(draft.descriptor)
+        else:
+            draft = cls(path, *_scratch_file(path), renames)
+        status = SYSTEM.fstat(draft.descriptor)
+        draft._identity = (status.st_dev, status.st_ino)
+        return draft
+
+    def publish(self, *, overwrite: bool) -> None:
+        """Give the file its name.
+
+        Raises:
+            FileExistsError: there is such a file, and `overwrite` is false.
+            OSError: the system refuses.
+        """
+        if self.scratch is None and not self.renames:
+            SYSTEM.link_unnamed(self.descriptor, self.path)
+            return
+        if self.scratch is None:
+            scratch = scratch_name(self.path)
+            SYSTEM.link_unnamed(self.descriptor, scratch)
+            self.scratch = scratch
+        give_name(self.scratch, self.path, overwrite=overwrite, links=not self.renames)
+
+    def told(self, *, there_before: bool) -> str:
+        """Return what an interrupted run has to say about its target."""
+        with contextlib.suppress(OSError):
+            status = SYSTEM.lstat(self.path)
+            if (status.st_dev, status.st_ino) == self._identity:
+                return f"{self.path} is complete"
+        return f"{self.path} is as it was" if there_before else f"nothing was left at {self.path}"
+
+    def close(self) -> None:
+        """Close the file and take its scratch name away."""
+        SYSTEM.close(self.descriptor)
+        if self.scratch is not None:
+            with contextlib.suppress(OSError):
+                SYSTEM.unlink(self.scratch)
+
+
+def give_name(scratch: Path, path: Path, *, overwrite: bool, links: bool) -> None:
+    """Give a complete file its final name in one step; with a link it keeps the name it had as well.
 
     Raises:
         FileExistsError: there is such a file, and `overwrite` is false.
         OSError: the system refuses.
     """
     if overwrite:
-        scratch.replace(path)
-        return
-    try:
-        path.hardlink_to(scratch)
-    except OSError as error:
-        if error.errno not in _NO_LINKS:
-            raise
-        # No hard links here (FAT, some network shares): claim the name first, so that nobody else's file is replaced.
-        os.close(os.open(path, _NEW, _MODE))
-        scratch.replace(path)
+        SYSTEM.rename(scratch, path)
+    elif links:
+        SYSTEM.link(scratch, path)
     else:
-        scratch.unlink()
-
-
-def check_target(path: Path, *, overwrite: bool) -> None:
-    """Check that `path` may be written, as far as can be said beforehand.
-
-    Raises:
-        OutputExistsError: it exists and `overwrite` is false.
-        WriteError: it is a folder, or its folder does not exist or is closed to us.
-    """
-    with writing_errors(path):
-        is_folder, has_place = path.is_dir(), path.parent.is_dir()
-    if is_folder:
-        raise WriteError("the output is a folder", where=Location(path=str(path)), how="Name a file in it.")
-    if os.path.lexists(path) and not overwrite:
-        raise _exists(path)
-    if not has_place:
-        raise WriteError(
-            "its folder does not exist", where=Location(path=str(path)), how="Create the folder, or correct its name."
-        )
-
-
-def check_space(path: Path, nbytes: int) -> None:
-    """Check that the file system of `path` has room for `nbytes` more.
-
-    Raises:
-        DiskSpaceError: it has not.
-    """
-    with writing_errors(path):
-        system = os.statvfs(path.parent)
-    free = system.f_bavail * system.f_frsize
-    if free < nbytes:
-        raise DiskSpaceError(
-            f"the output needs {nbytes} bytes and {free} are free",
-            where=Location(path=str(path)),
-            how="Free some space or choose another place.",
-        )
-
-
-def sync_folder(folder: Path) -> None:
-    """Make the names in `folder` survive a power cut, on file systems that have a way to."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
+        # No hard links here (FAT, some network shares): claim the name first, so that nobody else's file is replaced.
+        SYSTEM.close(SYSTEM.open_new(path))
         try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            SYSTEM.rename(scratch, path)
+        except BaseException:
+            SYSTEM.unlink(path)
+            raise
+
+
+def scratch_name(path: Path) -> Path:
+    """Return a name beside `path` that nobody has: of one length, however long that of `path` is."""
+    return path.with_name(f"{_scratch_prefix(path)}{os.urandom(6).hex()}.tmp")
+
+
+def remove_litter(path: Path) -> None:
+    """Remove what killed runs left of files that were to be called `path`: a file that lives is locked by its run."""
+    prefix = _scratch_prefix(path)
+    with contextlib.suppress(OSError):
+        for name in SYSTEM.names_in(path.parent):
+            if name.startswith(prefix) and _SCRATCH.fullmatch(name):
+                _remove_unless_locked(path.with_name(name))
 
 
 @contextmanager
-def writing_errors(path: Path) -> Iterator[None]:
-    """Turn what the system reports while `path` is written into errors of ours."""
+def alone_in(folder: Path) -> Iterator[None]:
+    """Look and publish while no other run does so in this folder; five seconds of waiting at most.
+
+    The folder itself is locked, so nothing has to be created. Where that cannot be, names are still claimed one by one.
+    """
     try:
+        descriptor = SYSTEM.open_to_read(folder)
+    except OSError:
         yield
-    except FileExistsError as error:
-        raise _exists(path) from error
+        return
+    try:
+        _wait_for_lock(descriptor)
+        yield
+    finally:
+        SYSTEM.close(descriptor)
+
+
+def can_link(source: Path, path: Path) -> bool:
+    """Whether a file that is at `source` can be given a name beside `path` by a link, or else by renaming.
+
+    Raises:
+        WriteError: by neither.
+        OSError: the system refuses otherwise.
+    """
+    probe, other = scratch_name(path), scratch_name(path)
+    try:
+        try:
+            SYSTEM.link(source, probe)
+        except OSError as error:
+            if error.errno in FULL:
+                raise
+            descriptor, probe = _scratch_file(path)
+            SYSTEM.close(descriptor)
+            _try_renaming(probe, other)
+            return False
+        return True
+    finally:
+        _remove(probe, other)
+
+
+def sync_folder(path: Path) -> None:
+    """Make the name of a file that is in place survive a power cut.
+
+    Raises:
+        WriteError: the disk reports an error.
+    """
+    try:
+        SYSTEM.sync_folder(path.parent)
     except OSError as error:
-        full = error.errno in _FULL
-        kind = DiskSpaceError if full else WriteError
-        raise kind(
-            f"writing failed: {error.strerror}",
+        raise WriteError(
+            f"the file is in place and complete, but a power cut may still take its name away: {error.strerror}",
             where=Location(path=str(path)),
-            how="Free some space or choose another place." if full else "Choose a place that can be written.",
+            how="Check the disk.",
         ) from error
 
 
-def _created(path: Path) -> tuple[int, Path | None]:
-    """Return a descriptor of a new file beside `path`, and its scratch name unless it has none."""
-    if hasattr(os, "O_TMPFILE") and Path("/proc/self/fd").is_dir():
-        try:
-            return os.open(path.parent, os.O_TMPFILE | os.O_RDWR | os.O_CLOEXEC, _MODE), None
-        except OSError as error:
-            if error.errno not in _NO_UNNAMED:
-                raise
-    for scratch in _scratch_names(path):
-        with contextlib.suppress(FileExistsError):
-            return os.open(scratch, _NEW, _MODE), scratch
-    raise AssertionError("the numbers have come to an end")
+def _wait_for_lock(descriptor: int) -> None:
+    with contextlib.suppress(OSError):
+        for _ in range(_LOCK_TRIES):
+            if SYSTEM.lock(descriptor) is not False:
+                return
+            time.sleep(_LOCK_SECONDS)
 
 
-def _named(descriptor: int, path: Path) -> Path:
-    """Give a file without a name a scratch name: only a name can replace another."""
-    for scratch in _scratch_names(path):
-        with contextlib.suppress(FileExistsError):
-            _link_unnamed(descriptor, scratch)
-            return scratch
-    raise AssertionError("the numbers have come to an end")
+def _ways(path: Path, *, overwrite: bool) -> tuple[bool, bool]:
+    """Return whether a file without a name can be given one here, and whether naming is by renaming; both are tried.
 
-
-def _link_unnamed(descriptor: int, path: Path) -> None:
-    """Name the file `path`, failing if there is one."""
-    folder = os.open(path.parent, os.O_RDONLY)
+    Raises:
+        WriteError: nothing works.
+        OSError: the folder cannot be written.
+    """
+    probe, other = scratch_name(path), scratch_name(path)
     try:
-        # Only with a folder given does Python call linkat, which follows the link in /proc (open(2), O_TMPFILE).
-        os.link(f"/proc/self/fd/{descriptor}", path.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=True)
+        unnamed = _link_probe(probe)
+        if not unnamed:
+            descriptor, probe = _scratch_file(path)
+            SYSTEM.close(descriptor)
+        elif not overwrite:
+            return True, False
+        if not overwrite:
+            with contextlib.suppress(OSError):
+                SYSTEM.link(probe, other)
+                return unnamed, False
+        _try_renaming(probe, other)
+        return unnamed, True
     finally:
-        os.close(folder)
+        _remove(probe, other)
 
 
-def _scratch_names(path: Path) -> Iterator[Path]:
-    return (path.with_name(f".{path.name}.{os.getpid()}-{number}.tmp") for number in count())
+def _link_probe(probe: Path) -> bool:
+    """Whether a file without a name can be made and named."""
+    if not hasattr(os, "O_TMPFILE"):
+        return False
+    try:
+        descriptor = SYSTEM.open_unnamed(probe.parent)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        return False
+    try:
+        SYSTEM.lock(descriptor)
+        SYSTEM.link_unnamed(descriptor, probe)
+    except OSError as error:
+        if error.errno in FULL:
+            raise
+        return False
+    else:
+        return True
+    finally:
+        SYSTEM.close(descriptor)
 
 
-def _keep_permissions(path: Path, descriptor: int) -> None:
-    with contextlib.suppress(FileNotFoundError):
-        os.fchmod(descriptor, stat.S_IMODE(path.stat().st_mode))
+def _try_renaming(probe: Path, other: Path) -> None:
+    try:
+        SYSTEM.rename(probe, other)
+    except OSError as error:
+        raise WriteError(
+            f"this file system can neither link nor rename a file ({error.strerror}), so an output could not appear whole",
+            where=Location(path=str(probe.parent)),
+            how="Write to another file system and copy the output.",
+        ) from error
 
 
-def _exists(path: Path) -> OutputExistsError:
-    return OutputExistsError(
-        "the output exists already", where=Location(path=str(path)), how="Choose another name or give --overwrite."
-    )
+def _scratch_file(path: Path) -> tuple[int, Path]:
+    """Create a file under a scratch name and lock it; one that somebody took for litter meanwhile is created again."""
+    while True:
+        scratch = scratch_name(path)
+        descriptor = SYSTEM.open_new(scratch)
+        SYSTEM.lock(descriptor)
+        if SYSTEM.fstat(descriptor).st_nlink:
+            return descriptor, scratch
+        SYSTEM.close(descriptor)
+
+
+def _scratch_prefix(path: Path) -> str:
+    return f".importer-{zlib.crc32(os.fsencode(path.name)):08x}-"
+
+
+def _remove_unless_locked(scratch: Path) -> None:
+    with contextlib.suppress(OSError):
+        if not stat.S_ISREG(SYSTEM.lstat(scratch).st_mode):
+            return
+        descriptor = SYSTEM.open_to_read(scratch)
+        try:
+            if SYSTEM.lock(descriptor):
+                SYSTEM.unlink(scratch)
+        finally:
+            SYSTEM.close(descriptor)
+
+
+def _remove(*paths: Path) -> None:
+    for path in paths:
+        with contextlib.suppress(OSError):
+            SYSTEM.unlink(path)
+
+
+@contextmanager
+def _through(path: Path) -> Iterator[int]:
+    """Yield a temporary file; what was put into it goes through the pipe or device at `path` if the block ends well."""
+    with writing_errors(path):
+        out = opened_through(path)
+    try:
+        with temporary_errors(0):
+            held = SYSTEM.open_temporary()
+        try:
+            yield held
+            with writing_errors(path):
+                _pour(held, out)
+        finally:
+            SYSTEM.close(held)
+    finally:
+        with contextlib.suppress(OSError):
+            SYSTEM.close(out)
+
+
+def _pour(source: int, out: int) -> None:
+    buffer = memoryview(bytearray(_POUR_BYTES))
+    offset = 0
+    while count := SYSTEM.read_at(source, buffer, offset):
+        done = 0
+        while done < count:
+            taken = SYSTEM.write(out, buffer[done:count])
+            if taken == 0:
+                raise OSError(errno.EIO, "the system takes no more bytes")
+            done += taken
+        offset += count

@@ -7,7 +7,7 @@ follow the same pattern. Not here: the layout of one file (`burnpack_writer`, `s
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from importer.writers.burnpack_writer import burnpack_layout
@@ -15,7 +15,7 @@ from importer.writers.output import Destination, FileLayout, Format, Layout, Out
 from importer.writers.output_names import check_names
 from importer.writers.safetensors_writer import safetensors_layout
 
-__all__ = ["index_path", "plan_layout"]
+__all__ = ["index_path", "plan_layout", "renamed_index"]
 
 
 def plan_layout(tensors: Sequence[OutputTensor], destination: Destination) -> Layout:
@@ -36,14 +36,24 @@ def plan_layout(tensors: Sequence[OutputTensor], destination: Destination) -> La
         files.append((str(path.with_name(name)), _file_layout(shard, destination)))
         weight_map |= {tensor.name: name for tensor in shard}
     total = sum(tensor.array.nbytes for tensor in tensors)
-    index = {"metadata": {"total_size": total}, "weight_map": weight_map}
-    text = json.dumps(index, indent=2, sort_keys=True) + "\n"
-    return Layout(tuple(files), (index_path(destination.path), text.encode()))
+    text = _index_text({"metadata": {"total_size": total}, "weight_map": weight_map})
+    return Layout(tuple(files), (index_path(destination.path), text))
 
 
 def index_path(path: str) -> str:
     """Return the path of the index that goes with shards of `path`."""
     return f"{path}.index.json"
+
+
+def renamed_index(text: bytes, names: Mapping[str, str]) -> bytes:
+    """Return an index whose shards have other names; `output_names` has one for each of them."""
+    index = json.loads(text)
+    index["weight_map"] = {tensor: names[name] for tensor, name in index["weight_map"].items()}
+    return _index_text(index)
+
+
+def _index_text(index: Mapping[str, object]) -> bytes:
+    return (json.dumps(index, indent=2, sort_keys=True) + "\n").encode()
 
 
 def _file_layout(tensors: Sequence[OutputTensor], destination: Destination) -> FileLayout:

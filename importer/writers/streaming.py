@@ -6,21 +6,29 @@ tensor's bytes are (`importer.arrays`), creating and publishing files (`publishi
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from importer.arrays import Sink, Task, Workspace, read_into, tasks
+from importer.arrays import Sink, Task, Workspace, load_kernels, read_into, tasks
+from importer.system import SYSTEM
 from importer.writers.output import FileLayout, Placed
 
-__all__ = ["stream"]
+__all__ = ["MAX_WORKERS", "stream"]
 
 _BATCH_BYTES = 4 << 20
 _SMALL_BYTES = 256 << 10
 _MAX_WORKERS = 4
-_NO_RESERVING = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.ENODEV})
+_ALONE_BYTES = 1 << 20
+"""What is smaller is written sooner than a second thread is started."""
+
+_JOIN_SECONDS = 1.0
+_MAX_END_SECONDS = 30.0
+MAX_WORKERS = 64
+"""More threads than that only cost memory, whatever was asked for."""
+
 _MEMORY_BYTES = 128 << 20
 """Memory of all workers together for blocks; with the interpreter and numpy a run stays below 200 MB."""
 
@@ -79,26 +87,15 @@ def stream(layout: FileLayout, descriptor: int, workers: int | None) -> None:
         SourceError: a source cannot be read.
         OSError: the file cannot be written.
     """
-    _reserve(descriptor, layout.nbytes)
+    SYSTEM.set_length(descriptor, layout.nbytes)
+    # Its place on the disk at once: then writes need not look for one.
+    SYSTEM.reserve(descriptor, layout.nbytes)
     sink = Sink(descriptor)
     sink.write(memoryview(layout.header), (0,), len(layout.header))
-    count = workers or min(_MAX_WORKERS, os.cpu_count() or 1)
+    count = 1 if layout.nbytes < _ALONE_BYTES else min(workers or min(_MAX_WORKERS, os.cpu_count() or 1), MAX_WORKERS)
+    if count > 1:
+        load_kernels(placed.tensor.array for placed in layout.placed)
     _Pool(_jobs(layout.placed, _MEMORY_BYTES // count), sink).run(count)
-
-
-def _reserve(descriptor: int, nbytes: int) -> None:
-    """Give the file its length, and its place on the disk where the system can: then writes need not look for one.
-
-    Raises:
-        OSError: the disk is full.
-    """
-    os.ftruncate(descriptor, nbytes)
-    if hasattr(os, "posix_fallocate") and nbytes:
-        try:
-            os.posix_fallocate(descriptor, 0, nbytes)
-        except OSError as error:
-            if error.errno not in _NO_RESERVING:
-                raise
 
 
 def _jobs(placed: Sequence[Placed], block_bytes: int) -> Iterator[_Job]:
@@ -133,20 +130,36 @@ class _Pool:
 
     def run(self, workers: int) -> None:
         """Run all jobs; raise what the first failing one raised."""
-        threads = [threading.Thread(target=self._work, daemon=True) for _ in range(workers - 1)]
-        for thread in threads:
-            thread.start()
+        threads = []
         try:
+            for _ in range(workers - 1):
+                thread = threading.Thread(target=self._work, daemon=True)
+                try:
+                    thread.start()
+                except RuntimeError:
+                    break  # no more threads: those that run, and this one, do the work
+                threads.append(thread)
             self._work()
-            for thread in threads:
-                thread.join()
+            while not self._stopped and any(thread.is_alive() for thread in threads):
+                for thread in threads:
+                    thread.join(_JOIN_SECONDS)
         finally:
             # Also when the user interrupts: no thread may still be writing when the file is thrown away.
             self._stopped = True
-            for thread in threads:
-                thread.join()
+            self._end(threads)
         if self._failures:
             raise self._failures[0]
+
+    def _end(self, threads: Sequence[threading.Thread]) -> None:
+        """Wait for workers to end, which they do after their block; one that hangs in the system is left behind.
+
+        From then on nothing it does reaches the file, whose number may soon belong to another.
+        """
+        until = time.monotonic() + _MAX_END_SECONDS
+        for thread in threads:
+            thread.join(max(0.0, until - time.monotonic()))
+        if any(thread.is_alive() for thread in threads):
+            self._sink.close()
 
     def _work(self) -> None:
         workspace = Workspace()

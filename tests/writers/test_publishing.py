@@ -7,11 +7,14 @@ import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from importer.errors import DiskSpaceError, OutputExistsError, WriteError
-from importer.writers.publishing import check_space, check_target, new_file
+from importer.system import SYSTEM
+from importer.writers.publishing import new_file, scratch_name
+from importer.writers.targets import check_space, check_target
 
 TEXT = b"whole"
 
@@ -33,20 +36,26 @@ def failing(error: BaseException) -> Callable[[], None]:
     return fail
 
 
-@pytest.fixture(params=["unnamed", "scratch name", "no hard links"])
+def refused(*_: object) -> int:
+    raise PermissionError(errno.EPERM, "Operation not permitted")
+
+
+LACKING: dict[str, tuple[str, ...]] = {
+    "unnamed": (),
+    "unnamed files that cannot be named": ("link_unnamed",),
+    "scratch name": ("open_unnamed",),
+    "no hard links": ("open_unnamed", "link"),
+}
+
+
+@pytest.fixture(params=list(LACKING))
 def system(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Three kinds of file system: with unnamed files, without, and without hard links as well."""
+    """Kinds of file system: with unnamed files, with half of that, without, and without hard links as well."""
     kind: str = request.param
-    if kind != "unnamed":
-        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
-    elif not hasattr(os, "O_TMPFILE"):
+    if kind == "unnamed" and not hasattr(os, "O_TMPFILE"):
         pytest.skip("this system has no unnamed files")
-    if kind == "no hard links":
-
-        def refuse(*_: object, **__: object) -> None:
-            raise PermissionError(errno.EPERM, "Operation not permitted")
-
-        monkeypatch.setattr(os, "link", refuse)
+    for call in LACKING[kind]:
+        monkeypatch.setattr(SYSTEM, call, refused)
     return kind
 
 
@@ -90,15 +99,14 @@ class TestOnEveryFileSystem:
             publish(path, overwrite=overwrite, then=failing(error))
         assert [path.read_bytes() for path in tmp_path.iterdir()] == ([b"old"] if overwrite else [])
 
-    @pytest.mark.parametrize("step", ["fsync", "replace"])
+    @pytest.mark.parametrize("step", ["sync", "rename"])
     def test_a_failure_while_publishing_leaves_what_was_there(
         self, tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         path = tmp_path / "out"
         path.write_bytes(b"old")
         fail = failing(OSError(errno.EIO, "I/O error"))
-        owner = os if step == "fsync" else Path
-        monkeypatch.setattr(owner, step, lambda *_: fail())
+        monkeypatch.setattr(SYSTEM, step, lambda *_: fail())
         with pytest.raises(WriteError, match="I/O error"):
             publish(path, overwrite=True)
         assert [path.read_bytes() for path in tmp_path.iterdir()] == [b"old"]
@@ -125,16 +133,63 @@ def test_a_new_file_has_the_permissions_of_the_umask(tmp_path: Path) -> None:
     assert (tmp_path / "out").stat().st_mode == (tmp_path / "plain").stat().st_mode
 
 
-@pytest.mark.parametrize("unnamed", [True, False], ids=["unnamed", "scratch name"])
-def test_a_scratch_name_in_use_is_passed_over(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, unnamed: bool
+def test_what_a_killed_run_left_goes_and_what_a_living_one_writes_stays(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    dead, alive, other = scratch_name(path), scratch_name(path), scratch_name(tmp_path / "other")
+    for scratch in (dead, alive, other):
+        scratch.write_bytes(b"half")
+    descriptor = os.open(alive, os.O_RDONLY)
+    assert SYSTEM.lock(descriptor)
+    publish(path)
+    os.close(descriptor)
+    assert {entry.name for entry in tmp_path.iterdir()} == {"out", alive.name, other.name}
+
+
+def test_a_file_system_that_can_neither_link_nor_rename_is_told_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if not unnamed:
-        monkeypatch.delattr(os, "O_TMPFILE", raising=False)
-    taken = tmp_path / f".out.{os.getpid()}-0.tmp"
-    taken.write_bytes(b"theirs")
-    publish(tmp_path / "out", overwrite=True)
-    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"out": TEXT, taken.name: b"theirs"}
+    for call in ("open_unnamed", "link", "rename"):
+        monkeypatch.setattr(SYSTEM, call, refused)
+    with pytest.raises(WriteError, match="neither link nor rename"):
+        publish(tmp_path / "out", then=failing(AssertionError()))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_name_of_full_length_is_written_as_well(tmp_path: Path) -> None:
+    publish(tmp_path / ("o" * 255))
+    publish(tmp_path / ("o" * 255), overwrite=True)
+    assert [entry.name for entry in tmp_path.iterdir()] == ["o" * 255]
+    with pytest.raises(WriteError, match="too long"):
+        publish(tmp_path / ("o" * 256), then=failing(AssertionError()))
+
+
+def test_the_error_of_a_folder_that_cannot_be_synced_says_that_the_file_is_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(SYSTEM, "sync_folder", lambda _: failing(OSError(errno.EIO, "I/O error"))())
+    with pytest.raises(WriteError, match="in place and complete"):
+        publish(tmp_path / "out")
+    assert (tmp_path / "out").read_bytes() == TEXT
+
+
+def test_an_interruption_says_what_is_true_of_the_target(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "out"
+    with pytest.raises(KeyboardInterrupt, match="nothing was left at"):
+        publish(path, then=failing(KeyboardInterrupt()))
+    link = SYSTEM.link_unnamed
+
+    def late(descriptor: int, place: Path) -> None:
+        link(descriptor, place)
+        if place == path:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(SYSTEM, "link_unnamed", late)
+        with pytest.raises(KeyboardInterrupt, match="out is complete"):
+            publish(path)
+    assert path.read_bytes() == TEXT
+    with pytest.raises(KeyboardInterrupt, match="is as it was"):
+        publish(path, overwrite=True, then=failing(KeyboardInterrupt()))
 
 
 @pytest.mark.parametrize(
@@ -152,12 +207,15 @@ def test_a_full_disk_is_named(tmp_path: Path, code: int) -> None:
 
 
 def test_a_folder_without_write_permission_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> int:
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(os, "open", refuse)
-    with pytest.raises(WriteError, match="Permission denied"):
+    for call in ("open_unnamed", "open_new"):
+        monkeypatch.setattr(SYSTEM, call, refused)
+    with pytest.raises(WriteError, match="not permitted"):
         publish(tmp_path / "out")
+
+
+def test_a_file_system_that_does_not_know_its_size_is_not_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "statvfs", lambda _: SimpleNamespace(f_blocks=0, f_bavail=0, f_frsize=4096))
+    check_space(tmp_path / "out", 1 << 62)
 
 
 def test_space_is_compared_with_what_is_free(tmp_path: Path) -> None:

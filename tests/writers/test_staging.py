@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,8 +13,8 @@ import pytest
 from importer.arrays import contiguous
 from importer.dtypes import U8
 from importer.errors import OutputExistsError, SourceError
+from importer.system import SYSTEM
 from importer.writers import Destination, Format, OutputTensor, Written, write
-from importer.writers.staging import Staging
 from tests.builders.outputs import WHERE, patterned
 
 SIZE = 1000
@@ -70,6 +71,12 @@ def interrupted(run: Callable[..., Written], switches: list[Switch], **options: 
     switches[2].on = True
 
 
+def run_folder(folder: Path) -> Path:
+    """Return the folder of the one run that was interrupted."""
+    (found,) = (folder / "m.safetensors.partial").glob("run-*")
+    return found
+
+
 def names(folder: Path) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
 
@@ -94,7 +101,7 @@ def test_complete_shards_are_kept_and_not_read_again(
     run: Callable[..., Written], switches: list[Switch], tmp_path: Path
 ) -> None:
     interrupted(run, switches)
-    inode = (tmp_path / "m.safetensors.partial" / "m-00001-of-00004.safetensors").stat().st_ino
+    inode = (run_folder(tmp_path) / "m-00001-of-00004.safetensors").stat().st_ino
     written = run()
     assert written.kept == 2
     assert [switch.reads for switch in switches] == [1, 1, 1, 1]
@@ -114,16 +121,24 @@ def test_the_result_is_that_of_an_uninterrupted_run(
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == expected
 
 
-@pytest.mark.parametrize("change", ["content", "length", "gone", "journal", "not a journal", "header"])
+@pytest.mark.parametrize(
+    "change", ["content", "content and time", "length", "gone", "another file", "journal", "not a journal", "header"]
+)
 def test_a_shard_that_changed_since_is_written_again(
     change: str, run: Callable[..., Written], switches: list[Switch], tmp_path: Path
 ) -> None:
     interrupted(run, switches)
-    folder = tmp_path / "m.safetensors.partial"
+    folder = run_folder(tmp_path)
     shard, journal = folder / "m-00001-of-00004.safetensors", folder / "journal.jsonl"
     status = shard.stat()
     if change == "content":
         shard.write_bytes(shard.read_bytes()[:-1] + b"!")
+    elif change == "content and time":
+        shard.write_bytes(shard.read_bytes()[:-1] + b"!")
+        os.utime(shard, ns=(status.st_atime_ns, status.st_mtime_ns))
+    elif change == "another file":
+        shutil.copy2(shard, folder / "copy")
+        (folder / "copy").replace(shard)
     elif change == "length":
         os.truncate(shard, 20)
     elif change == "gone":
@@ -131,7 +146,7 @@ def test_a_shard_that_changed_since_is_written_again(
     elif change == "journal":
         journal.write_text("", encoding="utf-8")
     elif change == "not a journal":
-        journal.write_text(journal.read_text(encoding="utf-8") + "{", encoding="utf-8")
+        journal.write_text(journal.read_text(encoding="utf-8") + "{}\n", encoding="utf-8")
     else:
         with shard.open("r+b") as file:
             file.write(b"!")
@@ -204,19 +219,29 @@ def test_an_index_that_points_elsewhere_removes_nothing_there(run: Callable[...,
 def test_a_run_interrupted_while_publishing_is_finished_by_the_next(
     run: Callable[..., Written], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    publish = Staging.publish
+    link = SYSTEM.link
 
-    def fail_at_third(self: Staging, path: Path, *, overwrite: bool) -> None:
-        if "00003" in path.name:
+    def fail_at_third(source: Path, path: Path) -> None:
+        if path.name.startswith("m-00003"):
             raise KeyboardInterrupt
-        publish(self, path, overwrite=overwrite)
+        link(source, path)
 
-    monkeypatch.setattr(Staging, "publish", fail_at_third)
-    with pytest.raises(KeyboardInterrupt):
-        run()
-    assert not (tmp_path / "m.safetensors.index.json").exists()
-    monkeypatch.setattr(Staging, "publish", publish)
+    with monkeypatch.context() as patch:
+        patch.setattr(SYSTEM, "link", fail_at_third)
+        with pytest.raises(KeyboardInterrupt, match="4 of 4 shards are complete and wait in"):
+            run()
+    assert [path.name for path in tmp_path.iterdir()] == ["m.safetensors.partial"]
     assert run().kept == 4
+    assert complete(tmp_path)
+
+
+def test_a_journal_that_was_cut_off_counts_up_to_there(
+    run: Callable[..., Written], switches: list[Switch], tmp_path: Path
+) -> None:
+    interrupted(run, switches)
+    with (run_folder(tmp_path) / "journal.jsonl").open("a", encoding="utf-8") as journal:
+        journal.write('{"shard": "m-0')
+    assert run().kept == 2
     assert complete(tmp_path)
 
 

@@ -14,6 +14,7 @@ from importer.arrays import cast, concat, contiguous, narrow, transpose
 from importer.dtypes import BF16, F32, U8
 from importer.errors import DiskSpaceError, SourceError
 from importer.storages import FileRange, SourceFile
+from importer.system import SYSTEM
 from importer.writers import Destination, Format, OutputTensor, streaming, write
 from importer.writers.burnpack_writer import burnpack_layout
 from importer.writers.streaming import stream
@@ -26,6 +27,7 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[OutputTensor]
     monkeypatch.setattr(streaming, "_SMALL_BYTES", 2_000)
     monkeypatch.setattr(streaming, "_BATCH_BYTES", 5_000)
     monkeypatch.setattr(streaming, "_MEMORY_BYTES", 8_000)
+    monkeypatch.setattr(streaming, "_ALONE_BYTES", 0)
     path = tmp_path / "source"
     path.write_bytes(np.random.default_rng(0).bytes(400_000))
     storage = FileRange(SourceFile(path), 0, 400_000)
@@ -143,13 +145,13 @@ def test_an_interruption_stops_every_worker_and_leaves_nothing(tmp_path: Path) -
 def test_a_file_is_synced_before_it_is_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "out"
     seen: list[tuple[bool, int]] = []
-    fsync = os.fsync
+    fsync = SYSTEM.sync
 
     def spy(descriptor: int) -> None:
         seen.append((path.exists(), os.fstat(descriptor).st_size))
         fsync(descriptor)
 
-    monkeypatch.setattr(os, "fsync", spy)
+    monkeypatch.setattr(SYSTEM, "sync", spy)
     write([patterned("a", "U8", (10,))], Destination(path=str(path), format=Format.BURNPACK))
     assert seen[0] == (False, path.stat().st_size)
     assert [exists for exists, _ in seen] == [False, True]
