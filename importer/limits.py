@@ -34,23 +34,16 @@ class Limits:
     max_nesting: int = 1_000
     """Depth of containers inside containers. Real checkpoints stay below 50; recursive walkers elsewhere die at 1,000."""
 
-    max_visited: int = 20_000_000
-    """Values visited when the tree is walked; stops doubling through the memo (a few bytes that expand to 2**40 names)."""
+    free_cost: int = 64 * _MIB
+    """What reading a source may cost before its size is looked at, in bytes of memory, or steps of about as much time: some
+    200,000 tensors."""
 
-    free_visits: int = 100_000
-    """Values visited before `max_visits_per_byte` is looked at."""
-
-    max_visits_per_byte: int = 2
-    """Values visited per byte of pickle. Every value takes a byte to write; more means parts that are there many times."""
+    max_cost_per_byte: int = 128
+    """What reading may cost per byte of the files, above `free_cost`. A tensor of a real file takes some 250 bytes to
+    describe and costs 8,000; more means parts that are there many times, or that inflate."""
 
     max_name_length: int = 4_096
     """Characters of one dotted tensor name."""
-
-    free_name_characters: int = 16 * _MIB
-    """Characters of all tensor names together before `max_name_characters_per_byte` is looked at."""
-
-    max_name_characters_per_byte: int = 16
-    """Characters of all tensor names together, per byte of pickle. Bounds memory; real files have less than one."""
 
     max_values: int = 10_000
     """Plain values kept for display. Optimizers hold lists of numbers by the hundred thousand."""
@@ -62,10 +55,7 @@ class Limits:
     """Length of one pickled long. The legacy magic number has 10 bytes; parsing is quadratic above this."""
 
     max_key_parts: int = 64
-    """Values in a tuple or frozenset used as a key. Such keys are hashed through all they contain, each time anew."""
-
-    max_composite_keys: int = 20_000
-    """Keys that are tuples of anything but text. Their hashes can be made to collide, which costs time squared."""
+    """Values in a tuple or frozenset used as a key: all of them are hashed."""
 
     max_tensors: int = 5_000_000
     """Tensors in one checkpoint."""
@@ -77,10 +67,10 @@ class Limits:
     """Logical size of one tensor (elements x item size), however small its storage: bounds stride-0 views."""
 
     max_expansion: int = 64
-    """Logical bytes of a checkpoint's tensors per byte of file, above `free_expansion`: bounds stride-0 views that are
-    each small enough."""
+    """Logical bytes of a checkpoint's tensors and arrays per byte of file, above `free_expansion`: bounds what is written
+    for stride-0 views, and for arrays that are there many times."""
 
-    free_expansion: int = 1 * _GIB
+    free_expansion: int = 256 * _MIB
     """Logical bytes below which `max_expansion` is not looked at: small files may expand masks and constants."""
 
     max_archive_entries: int = 2_000_000

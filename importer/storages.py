@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
 
+from importer.budgets import Budget
 from importer.errors import (
     CorruptContainerError,
     DiskSpaceError,
@@ -163,12 +164,13 @@ class SourceFile:
     Attributes:
         path: as given by the user.
         size: bytes.
+        budget: what reading it may cost; one account for all files of a source.
     """
 
-    __slots__ = ("__weakref__", "_descriptor", "_state", "path", "size")
+    __slots__ = ("__weakref__", "_descriptor", "_state", "budget", "path", "size")
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        """Open `path`.
+    def __init__(self, path: str | os.PathLike[str], budget: Budget | None = None) -> None:
+        """Open `path`, and pay its size into `budget`.
 
         Raises:
             OSError: as the system gives it; containers turn it into an error of ours with advice.
@@ -179,6 +181,8 @@ class SourceFile:
         status = SYSTEM.fstat(number)
         self.size = status.st_size
         self._state = _state_of(status)
+        self.budget = Budget() if budget is None else budget
+        self.budget.add(self.size)
 
     @property
     def descriptor(self) -> int:

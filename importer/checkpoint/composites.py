@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from importer.arrays import Array
+from importer.budgets import CONTAINER, STEP, Budget
 from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.dtypes import dtype_of_torch
 from importer.errors import shown
@@ -31,23 +32,25 @@ def is_wrapper(node: object) -> bool:
     return isinstance(node, Global) and (node.module, node.name) == _WRAPPER
 
 
-def read_composite(read: Read, call: Call, depth: int = 0) -> Packed | None:
+def read_composite(read: Read, call: Call, budget: Budget, depth: int = 0) -> Packed | None:
     """Return a tensor subclass with its parts, or None if the call describes none.
 
     Raises:
         SourceError: a part of it is damaged.
+        LimitError: its parts, which may be there many times, cost more than the budget has left.
     """
     match call.args:
         case (_, Global() as owner, (_, dtype, size, *_), dict() as state, *_) if depth < _MAX_DEPTH:
             pass
         case _:
             return None
+    budget.spend(CONTAINER + STEP * len(state))
     parts: dict[str, Array | Composite] = {}
     values: dict[str, object] = {}
     for key, value in state.items():
         if not isinstance(key, str):
             continue
-        part = _part(read, value, depth)
+        part = _part(read, value, budget, depth)
         if part is None:
             values[key] = _value(value)
         else:
@@ -57,11 +60,11 @@ def read_composite(read: Read, call: Call, depth: int = 0) -> Packed | None:
     return Packed(composite, NotDense("wrapper", f"a tensor subclass without data of its own ({shown(owner)})"))
 
 
-def _part(read: Read, value: object, depth: int) -> Array | Composite | None:
+def _part(read: Read, value: object, budget: Budget, depth: int) -> Array | Composite | None:
     if not isinstance(value, Call):
         return None
     if value.args and is_wrapper(value.args[0]):
-        inner = read_composite(read, value, depth + 1)
+        inner = read_composite(read, value, budget, depth + 1)
         return None if inner is None else inner.composite
     found = read(value)
     return found.array if isinstance(found, Dense) else None

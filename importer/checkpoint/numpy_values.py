@@ -9,6 +9,7 @@ and `numpy.core.numeric._frombuffer` (pickle protocol 5); `numpy.core` became `n
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from importer.arrays import Array, strided
@@ -24,6 +25,7 @@ from importer.unpickling import Call, Global
 __all__ = ["is_numpy", "read_array", "read_scalar"]
 
 _LARGEST = (1 << 63) - 1
+_LARGEST_SCALAR = 64  # bytes; the longest number has 16, which as text may take two each
 _FLOATS = {"F16": "e", "F32": "f", "F64": "d", "C64": "ff", "C128": "dd"}
 _HOW = "The file is damaged: get it again from where it came."
 
@@ -45,7 +47,9 @@ def read_scalar(call: Call) -> bool | int | float | complex | None:
     """Return the number of a numpy scalar, or None for anything that is no plain number."""
     match call:
         case Call(callable=Global(name="scalar"), args=(dtype, data)):
-            element, raw = _element(dtype), pickled_bytes(data)
+            element = _element(dtype)
+            short = isinstance(data, bytes | str | Call) and _length(data) <= _LARGEST_SCALAR
+            raw = pickled_bytes(data) if short else None
         case _:
             return None
     if element is None or raw is None or len(raw) != element.dtype.itemsize:
@@ -61,27 +65,39 @@ def read_scalar(call: Call) -> bool | int | float | complex | None:
     return complex(*numbers) if element.dtype.kind is Kind.COMPLEX else float(numbers[0])
 
 
-def read_array(call: Call, where: Location) -> Array | NotDense:
+def _length(data: bytes | str | Call) -> int:
+    text = data.args[0] if isinstance(data, Call) and data.args else data
+    return len(text) if isinstance(text, str | bytes | bytearray) else 0
+
+
+def read_array(
+    call: Call, where: Location, bytes_of: Callable[[object], bytes | None] = pickled_bytes
+) -> Array | NotDense:
     """Return the array of a numpy call; one of objects, texts, dates or records is described only.
+
+    Args:
+        call: as numpy pickles it.
+        where: the container, for errors.
+        bytes_of: gives the bytes that a node of the pickle stands for.
 
     Raises:
         TensorError: the bytes are fewer than the shape needs, or the arguments are none numpy writes.
     """
     match call:
         case Call(callable=Global(name="_reconstruct"), state=(_, tuple() as shape, dtype, fortran, data)):
-            return _array(data, dtype, shape, where, fortran=fortran is True or fortran == 1)
+            return _array(bytes_of(data), dtype, shape, where, fortran=fortran is True or fortran == 1)
         case Call(callable=Global(name="_frombuffer"), args=(data, dtype, tuple() as shape, order)):
-            return _array(data, dtype, shape, where, fortran=order == "F")
+            return _array(bytes_of(data), dtype, shape, where, fortran=order == "F")
         case Call(callable=Global(name="scalar"), args=(dtype, data, *_)):
-            return _array(data, dtype, (), where, fortran=False)
+            return _array(bytes_of(data), dtype, (), where, fortran=False)
         case _:
             raise TensorError("the numpy array has arguments that numpy does not write", where=where, how=_HOW)
 
 
 def _array(
-    data: object, dtype: object, shape: tuple[object, ...], where: Location, *, fortran: bool
+    raw: bytes | None, dtype: object, shape: tuple[object, ...], where: Location, *, fortran: bool
 ) -> Array | NotDense:
-    element, raw = _element(dtype), pickled_bytes(data)
+    element = _element(dtype)
     if element is None or raw is None:
         return NotDense("numpy", "a numpy array of objects, texts, dates or records")
     sizes = [size for size in shape if type(size) is int and 0 <= size <= _LARGEST]

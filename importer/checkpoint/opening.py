@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TypeVar
 
+from importer.budgets import TENSOR, Budget
 from importer.checkpoint.contents import Checkpoint, ForeignGlobal, Tensor, Unsupported
 from importer.checkpoint.globals_audit import foreign_globals, refuse_hostile
 from importer.checkpoint.quantization import unpack_quantized
@@ -80,18 +81,19 @@ def _choice(kind: type[_Choice], value: str, name: str) -> _Choice:
 def _open(path: str | os.PathLike[str], root: str | None, packing: Packing, choice: QuantizedChoice) -> Checkpoint:
     """Open a checkpoint; the unpickled tree is gone before the collector runs again and would go through it."""
     limits = packing.limits
-    opened = open_container(path, limits)
+    budget = Budget(limits)
+    opened = open_container(path, limits, budget)
     container = opened.container
     if isinstance(container, PickleContainer):
-        contents = _from_pickle(container, packing)
+        contents = _from_pickle(container, packing, budget)
     elif isinstance(container, TableContainer):
-        contents = _from_table(container, packing)
+        contents = _from_table(container, packing, budget)
     else:
-        contents = _from_set(container, packing)
+        contents = _from_set(container, packing, budget)
     findings = contents.findings
     findings.raise_damage()
     quantization = unpack_quantized(opened, findings, choice, limits)
-    _bound_expansion(findings.tensors, container.paths, limits)
+    _bound_expansion((*findings.tensors.values(), *findings.arrays.values()), container.paths, limits)
     return Checkpoint(
         paths=container.paths,
         container=container.kind,
@@ -115,32 +117,55 @@ def _open(path: str | os.PathLike[str], root: str | None, packing: Packing, choi
     )
 
 
-def _from_pickle(container: PickleContainer, packing: Packing, name: str = "") -> _Contents:
+def _from_pickle(container: PickleContainer, packing: Packing, budget: Budget, name: str = "") -> _Contents:
     """Read a tree; `name` is put before all names in it."""
     contents = _Contents()
     refuse_hostile(container.tree, Location(path=container.paths[0]))
     contents.foreign = {item.name: item for item in foreign_globals(container.tree)}
-    contents.roots = candidate_roots(walk(container, packing.limits, contents.findings, name, packing=packing))
+    top = walk(container, packing.limits, contents.findings, name, packing=packing, budget=budget)
+    contents.roots = candidate_roots(top)
     return contents
 
 
-def _from_table(container: TableContainer, packing: Packing, prefix: str = "") -> _Contents:
+def _from_table(container: TableContainer, packing: Packing, budget: Budget, prefix: str = "") -> _Contents:
     """Take over names and arrays; objects beside them are trees of plain values."""
     contents = _Contents()
     findings = contents.findings
+    where = Location(path=container.paths[0])
     for name, array in container.arrays.items():
+        _pay_for_name(prefix + name, budget, where)
         findings.tensors[prefix + name] = Tensor(prefix + name, array)
     for opaque in container.opaque:
+        _pay_for_name(prefix + opaque.name, budget, where)
         findings.unsupported.append(Unsupported(prefix + opaque.name, opaque.kind, opaque.reason))
     for name, tree in container.objects.items():
         item = PickleContainer(kind=container.kind, paths=container.paths, tree=tree, resolve=_no_storages)
-        inner = _from_pickle(item, packing, prefix + name)
+        inner = _from_pickle(item, packing, budget, prefix + name)
         _merge(contents, inner)
     contents.roots = root_of_names(findings.tensors, container.objects) if container.kind == "distributed" else ()
     return contents
 
 
-def _from_set(container: SetContainer, packing: Packing) -> _Contents:
+def _pay_for_name(name: str, budget: Budget, where: Location) -> None:
+    """Hold the name of a table's entry against its bounds: it and all prefixes of it, which are module paths, will be kept.
+
+    Raises:
+        LimitError: it is too long.
+    """
+    allowed = budget.limits.max_name_length
+    if len(name) > allowed:
+        raise LimitError(
+            f"the name {shown(name)} is too long",
+            limit="max_name_length",
+            allowed=allowed,
+            actual=len(name),
+            where=where,
+            how="The file was made to exhaust memory or time; if it is trusted, raise `max_name_length`.",
+        )
+    budget.spend(TENSOR + len(name) * (2 + name.count(".")), where)
+
+
+def _from_set(container: SetContainer, packing: Packing, budget: Budget) -> _Contents:
     """Read all files of a set, and hold what is in them against what its index lists.
 
     Raises:
@@ -150,9 +175,9 @@ def _from_set(container: SetContainer, packing: Packing) -> _Contents:
     missing: list[str] = []
     for shard in container.shards:
         if isinstance(shard.container, PickleContainer):
-            inner = _from_pickle(shard.container, packing, shard.prefix.rstrip("."))
+            inner = _from_pickle(shard.container, packing, budget, shard.prefix.rstrip("."))
         else:
-            inner = _from_table(shard.container, packing, shard.prefix)
+            inner = _from_table(shard.container, packing, budget, shard.prefix)
         if shard.expected is not None:
             missing += [f"{name}@{Path(shard.path).name}" for name in sorted(_absent(shard, inner))]
             _remove_unlisted(shard, inner)
@@ -206,13 +231,13 @@ def _no_storages(pid: PersistentId) -> Resolved:
     raise AssertionError(f"objects with tensors inside come as opaque entries, not as trees: {pid}")
 
 
-def _bound_expansion(tensors: Mapping[str, Tensor], paths: tuple[str, ...], limits: Limits) -> None:
+def _bound_expansion(tensors: Sequence[Tensor], paths: tuple[str, ...], limits: Limits) -> None:
     """Hold the size of all tensors together against the size of the files.
 
     Raises:
         LimitError: repeated views make far more of the files than is in them.
     """
-    arrays = [tensor.array for tensor in tensors.values()]
+    arrays = [tensor.array for tensor in tensors]
     total = sum(math.prod(array.shape) * array.dtype.itemsize for array in arrays)
     if total <= limits.free_expansion:
         return

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from importer.budgets import STEP, Budget
 from importer.checkpoint.structures import attributes, elements, is_mapping, items
 from importer.checkpoint.vocabulary import qualified_name
 from importer.containers.base import Resolver, ScriptClass
@@ -48,14 +49,28 @@ class SavedModule:
 class ModuleReader:
     """Tells modules from other objects and reads what they hold."""
 
-    __slots__ = ("_resolve", "_script")
+    __slots__ = ("_budget", "_known", "_resolve", "_script")
 
-    def __init__(self, resolve: Resolver, script: Mapping[str, ScriptClass] | None) -> None:
+    def __init__(
+        self, resolve: Resolver, script: Mapping[str, ScriptClass] | None, budget: Budget | None = None
+    ) -> None:
         self._resolve = resolve
         self._script = script or {}
+        self._budget = Budget() if budget is None else budget
+        self._known: dict[Call, SavedModule | None] = {}
 
     def read(self, call: Call) -> SavedModule | None:
-        """Return the module a call stands for, or None for any other object."""
+        """Return the module a call stands for, or None for any other object; the same one wherever it is used.
+
+        Raises:
+            LimitError: there is more to it than the budget has left for.
+        """
+        if call not in self._known:
+            self._budget.spend(STEP * (1 + _held(call.state)))
+            self._known[call] = self._read(call)
+        return self._known[call]
+
+    def _read(self, call: Call) -> SavedModule | None:
         state: Mapping[object, object]
         match call.callable, call.args:
             case Global("torch._dynamo.eval_frame", "OptimizedModule"), (inner, *_):
@@ -114,6 +129,12 @@ class ModuleReader:
             return False
         name = str(value.callable)
         return name in self._script or name.startswith(_PACKED_OBJECTS)
+
+
+def _held(state: object) -> int:
+    """Return how many attributes a state holds."""
+    parts = state if isinstance(state, tuple) else (state,)
+    return sum(len(part) for part in parts if isinstance(part, dict))
 
 
 def _is_tensor_call(value: object) -> bool:

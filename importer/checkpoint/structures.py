@@ -5,15 +5,14 @@ Nothing is hashed or copied that the pickle has not hashed already. Not here: wh
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from importer.checkpoint.vocabulary import MAPPINGS, SEQUENCES
-from importer.unpickling import Call, Global
+from importer.unpickling import Call, Global, plain
 
-__all__ = ["attributes", "elements", "is_mapping", "is_sequence", "items", "key_text", "pickled_bytes"]
+__all__ = ["attributes", "elements", "flat_parts", "is_mapping", "is_sequence", "items", "key_text", "pickled_bytes"]
 
 _SLOTS_STATE = 2  # attributes and slots, where a class has both
-_PAIR = 2
 
 
 def is_mapping(value: object) -> bool:
@@ -33,19 +32,17 @@ def items(value: object) -> Iterator[tuple[object, object]]:
     if isinstance(value, dict):
         yield from value.items()
     elif isinstance(value, Call):
-        if is_mapping(value) and value.args:
-            yield from _initial_items(value.args[0])
         yield from (value.entries or {}).items()
 
 
 def elements(value: object) -> Iterator[object]:
     """Yield the elements of a sequence in order; nothing for any other value."""
     if isinstance(value, list | tuple | set | frozenset):
-        yield from value
+        yield from map(plain, value)
     elif isinstance(value, Call):
         if is_sequence(value) and value.args and isinstance(value.args[0], list | tuple | set | frozenset):
-            yield from value.args[0]
-        yield from value.elements or ()
+            yield from map(plain, value.args[0])
+        yield from map(plain, value.elements or ())
 
 
 def attributes(call: Call) -> Mapping[object, object]:
@@ -62,9 +59,21 @@ def attributes(call: Call) -> Mapping[object, object]:
 
 def key_text(key: object) -> str:
     """Return how a dictionary key stands in a dotted name: a class as `module.name`, bytes of Python 2 as Latin-1."""
+    key = plain(key)
     if isinstance(key, bytes | bytearray):
         return key.decode("latin-1")
+    if isinstance(key, frozenset):
+        return f"frozenset({{{', '.join(repr(plain(part)) for part in key)}}})"
     return str(key)
+
+
+def flat_parts(key: object) -> list[object]:
+    """Return a key, or all that the tuples and sets in it hold; keys have few parts."""
+    parts = [plain(key)]
+    for part in parts:
+        if isinstance(part, tuple | frozenset):
+            parts.extend(map(plain, part))
+    return parts
 
 
 def pickled_bytes(data: object) -> bytes | None:
@@ -82,14 +91,6 @@ def pickled_bytes(data: object) -> bytes | None:
             return b""
         case _:
             return None
-
-
-def _initial_items(source: object) -> Iterator[tuple[object, object]]:
-    """Yield what a mapping is made from: another one, or pairs (as Python 2 pickled ordered dicts)."""
-    if isinstance(source, dict):
-        yield from source.items()
-    elif isinstance(source, Iterable):
-        yield from (tuple(pair) for pair in source if isinstance(pair, list | tuple) and len(pair) == _PAIR)
 
 
 def _is_call_of(call: Call, names: frozenset[tuple[str, str]]) -> bool:

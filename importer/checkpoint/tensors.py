@@ -12,12 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple, TypeAlias
 
 from importer.arrays import Array, cast, strided
+from importer.budgets import STEP, Budget
 from importer.checkpoint.composites import is_wrapper, read_composite
 from importer.checkpoint.embedded import embedded_storage, is_embedded
 from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.checkpoint.numpy_values import is_numpy, read_array
 from importer.checkpoint.sparse_quantized import AS_STORED, Packing, rebuild_quantized, rebuild_sparse
-from importer.checkpoint.vocabulary import MAPPINGS
+from importer.checkpoint.structures import is_mapping, items, pickled_bytes
 from importer.containers.base import Resolver, StorageRecord
 from importer.dtypes import DType, Kind, dtype_of_torch
 from importer.errors import Location, TensorError, shown
@@ -42,13 +43,32 @@ class TensorReader:
         where: the container, for errors.
         big_endian: whether elements in the storages are big-endian.
         packing: how sparse and quantized tensors are read.
+        budget: what reading may cost, in the account of the whole source.
     """
 
-    __slots__ = ("_embedded_by_call", "big_endian", "packing", "resolve", "where")
+    __slots__ = (
+        "_bytes_by_text",
+        "_embedded_by_call",
+        "_numpy_by_call",
+        "big_endian",
+        "budget",
+        "packing",
+        "resolve",
+        "where",
+    )
 
     def __init__(
-        self, resolve: Resolver, where: Location, *, big_endian: bool = False, packing: Packing = AS_STORED
+        self,
+        resolve: Resolver,
+        where: Location,
+        *,
+        big_endian: bool = False,
+        packing: Packing = AS_STORED,
+        budget: Budget | None = None,
     ) -> None:
+        self.budget = Budget(packing.limits) if budget is None else budget
+        self._numpy_by_call: dict[Call, Array | NotDense] = {}
+        self._bytes_by_text: dict[int, tuple[object, bytes]] = {}
         self.resolve = resolve
         self.where = where
         self.big_endian = big_endian
@@ -67,11 +87,17 @@ class TensorReader:
             key = (node.module, node.name)
             rebuild = _REBUILDS.get(key)
             if rebuild is not None:
+                if call.state is not None:
+                    # `Tensor.__setstate__` would give it another storage, or other numbers.
+                    raise self.fault("it is given a state after it was made")
                 found = rebuild(self, call.args)
                 return found if call is outermost else _cast(found, dtypes)
             unwrap = _WRAPPERS.get(key) or (_unwrap_object if _is_tensor_class(node) else None)
             if unwrap is None:
                 break
+            self.budget.spend(STEP, self.where)
+            if call.elements or call.entries or (call.state is not None and key in _STATELESS):
+                raise self.fault("it is filled, or given a state, after it was made")
             inner = unwrap(self, call)
             if not isinstance(inner, _Inner):
                 return inner
@@ -79,14 +105,45 @@ class TensorReader:
             if inner.dtype is not None:
                 dtypes.append(inner.dtype)
         if isinstance(node, Global) and is_numpy(node) and call is not outermost:
-            return _cast(self._numpy(call), dtypes)
+            array = self.numpy_array(call)
+            return _cast(array if isinstance(array, NotDense) else Dense(array, None), dtypes)
         if call is outermost and not (isinstance(node, Global) and node.module == "torch._utils"):
             return None
         return NotDense("unknown", f"rebuilt by {shown(node)}, which is not known here")
 
-    def _numpy(self, call: Call) -> Dense | NotDense:
-        found = read_array(call, self.where)
-        return found if isinstance(found, NotDense) else Dense(found, None)
+    def numpy_array(self, call: Call) -> Array | NotDense:
+        """Return what a numpy call makes; the same array wherever it is used.
+
+        Raises:
+            TensorError: as `read_array`.
+            LimitError: spelling the bytes out takes more than the budget has left.
+        """
+        if call not in self._numpy_by_call:
+            if call.elements or call.entries:
+                raise self.fault("the numpy array is filled after it was made")
+            self._numpy_by_call[call] = read_array(call, self.where, self.bytes_of)
+        return self._numpy_by_call[call]
+
+    def bytes_of(self, data: object) -> bytes | None:
+        """Return pickled bytes; those that are spelled as text once for all calls that share the text.
+
+        Raises:
+            LimitError: that takes more than the budget has left.
+        """
+        text = data.args[0] if isinstance(data, Call) and data.args else data
+        if not isinstance(text, str | bytearray):
+            return pickled_bytes(data)
+        known = self._bytes_by_text.get(id(text))
+        if known is None:
+            self.budget.spend(2 * len(text), self.where)
+            found = pickled_bytes(data)
+            if found is None:
+                return None
+            known = self._bytes_by_text[id(text)] = (
+                text,
+                found,
+            )  # the text is kept, so that its identity stays its own
+        return known[1]
 
     def fault(self, what: str) -> TensorError:
         """Return the error for arguments that describe no tensor."""
@@ -109,7 +166,7 @@ class TensorReader:
         found = self._embedded_by_call.get(storage)
         if found is None:
             key = f"embedded {len(self._embedded_by_call)}"
-            found = self._embedded_by_call[storage] = embedded_storage(storage, key, self.where, self.packing.limits)
+            found = self._embedded_by_call[storage] = embedded_storage(storage, key, self.where, self.budget)
         return found
 
     def part(self, value: object) -> Array:
@@ -118,7 +175,7 @@ class TensorReader:
         Raises:
             TensorError: it is something else.
         """
-        plain = TensorReader(self.resolve, self.where, big_endian=self.big_endian)
+        plain = TensorReader(self.resolve, self.where, big_endian=self.big_endian, budget=self.budget)
         found = plain.read(value) if isinstance(value, Call) else None
         if not isinstance(found, Dense):
             raise self.fault("a part of it is no dense tensor")
@@ -159,11 +216,15 @@ class TensorReader:
             raise self.fault("its storage has no type and it gives none")
         if element.kind is Kind.QUANTIZED:
             return NotDense("quantized", f"elements of type {element} without a scale")
+        self.check_window(record, element, offset, size, stride)
         offset += record.offset
         identity = (self.where.path, record.key, offset, size, stride, element.name)
         if not flags:
             return Dense(strided(record.storage, element, size, stride, offset, big_endian=self.big_endian), identity)
-        conjugate, negative = flags.get("conj") is True, flags.get("neg") is True
+        # torch sets a bit if its key is there, whatever the value says.
+        conjugate, negative = "conj" in flags, "neg" in flags
+        if not flags.keys() <= {"conj", "neg"} or not all(value is True for value in flags.values()):
+            raise self.fault(f"its lazy bits are {shown(dict(flags))}, which torch does not write")
         array = strided(
             record.storage,
             element,
@@ -176,14 +237,31 @@ class TensorReader:
         )
         return Dense(array, (*identity, conjugate, negative) if conjugate or negative else identity)
 
+    def check_window(
+        self, record: StorageRecord, element: DType, offset: int, size: tuple[int, ...], stride: tuple[int, ...]
+    ) -> None:
+        """Check that a tensor stays within what its id declares of a storage that holds more.
+
+        Raises:
+            TensorError: it does not.
+        """
+        nbytes = record.numel * (1 if record.dtype is None else record.dtype.itemsize)
+        if nbytes == record.storage.nbytes or 0 in size:
+            return
+        end = offset + 1 + sum((number - 1) * step for number, step in zip(size, stride, strict=False))
+        if end * element.itemsize > nbytes:
+            raise self.fault(f"it needs {end * element.itemsize} bytes of a storage that is declared with {nbytes}")
+
     def integers(self, value: object) -> tuple[int, ...]:
-        """Return a size or stride: a tuple, a list or a `torch.Size` of integers."""
+        """Return a size or stride: a tuple or a `torch.Size` of integers.
+
+        A list, which could change after the tensor was made, is none: torch writes tuples.
+        """
         if type(value) is not tuple:
-            if isinstance(value, Call) and value.callable == _SIZE and len(value.args) == 1:
+            if isinstance(value, Call) and value.callable == _SIZE and len(value.args) == 1 and not value.elements:
                 value = value.args[0]
-            if not isinstance(value, list | tuple):
+            if not isinstance(value, tuple):
                 raise self.fault(f"{shown(value)} is no size or stride")
-            value = tuple(value)
         if len(value) > self.packing.limits.max_dimensions:
             raise self.fault(f"it has {len(value)} dimensions")
         for number in value:
@@ -225,7 +303,9 @@ def _rebuild_tensor(reader: TensorReader, args: tuple[object, ...]) -> Dense | N
 
 
 def _rebuild_tensor_v2(reader: TensorReader, args: tuple[object, ...]) -> Dense | NotDense:
-    return reader.view(args) if len(args) <= _METADATA_V2 else reader.view(args, flags=_flags(args[_METADATA_V2]))
+    return (
+        reader.view(args) if len(args) <= _METADATA_V2 else reader.view(args, flags=_flags(reader, args[_METADATA_V2]))
+    )
 
 
 def _rebuild_tensor_v3(reader: TensorReader, args: tuple[object, ...]) -> Dense | NotDense:
@@ -234,17 +314,17 @@ def _rebuild_tensor_v3(reader: TensorReader, args: tuple[object, ...]) -> Dense 
     dtype = _dtype(args[_DTYPE_V3])
     if dtype is None:
         return NotDense("unknown", f"its type {shown(args[_DTYPE_V3])} is not known here")
-    flags = _flags(args[_DTYPE_V3 + 1]) if len(args) > _DTYPE_V3 + 1 else _NO_FLAGS
+    flags = _flags(reader, args[_DTYPE_V3 + 1]) if len(args) > _DTYPE_V3 + 1 else _NO_FLAGS
     return reader.view(args, dtype=dtype, flags=flags)
 
 
-def _flags(metadata: object) -> Mapping[object, object]:
+def _flags(reader: TensorReader, metadata: object) -> Mapping[object, object]:
     """Return the lazy bits of a tensor: a dict, also one pickled as OrderedDict, or None."""
-    if isinstance(metadata, Call):
-        node = metadata.callable
-        if isinstance(node, Global) and (node.module, node.name) in MAPPINGS:
-            return metadata.entries or _NO_FLAGS
-    return metadata if isinstance(metadata, dict) else _NO_FLAGS
+    if metadata is None:
+        return _NO_FLAGS
+    if not is_mapping(metadata):
+        raise reader.fault(f"its lazy bits are {shown(metadata)}, which torch does not write")
+    return dict(items(metadata))
 
 
 def _rebuild_meta(_reader: TensorReader, args: tuple[object, ...]) -> NotDense:
@@ -295,7 +375,7 @@ def _unwrap_device(reader: TensorReader, call: Call) -> _Inner | NotDense:
 def _unwrap_from_type(reader: TensorReader, call: Call) -> _Inner | Packed:
     """Unwrap a tensor subclass: function, class, arguments and attributes."""
     if call.args and is_wrapper(call.args[0]):
-        packed = read_composite(reader.read, call)
+        packed = read_composite(reader.read, call, reader.budget)
         if packed is not None:
             return packed
     match call.args:
@@ -361,3 +441,5 @@ _WRAPPERS: dict[tuple[str, str], _Unwrap] = {
     ("copyreg", "__newobj__"): _unwrap_new,
     ("copy_reg", "__newobj__"): _unwrap_new,
 }
+_STATELESS = frozenset(key for key in _WRAPPERS if key[1] != "__newobj__")
+"""Functions whose results torch gives no state."""

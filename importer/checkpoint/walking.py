@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 from importer.arrays import Array
+from importer.budgets import CONTAINER, STEP, TENSOR, VALUE, Budget
 from importer.checkpoint.contents import Module, Tensor, Unsupported
 from importer.checkpoint.found import Dense, NotDense, Packed
-from importer.checkpoint.numpy_values import is_numpy, read_array, read_scalar
+from importer.checkpoint.numpy_values import is_numpy, read_scalar
 from importer.checkpoint.saved_modules import ModuleReader, SavedModule
 from importer.checkpoint.sparse_quantized import AS_STORED, Packing
-from importer.checkpoint.structures import attributes, elements, is_mapping, is_sequence, items, key_text
+from importer.checkpoint.structures import attributes, elements, flat_parts, is_mapping, is_sequence, items, key_text
 from importer.checkpoint.tensors import TensorReader
 from importer.containers.base import PickleContainer, StorageRecord
 from importer.errors import LimitError, Location, SourceError, shown
@@ -28,6 +29,9 @@ __all__ = ["Branch", "WalkedTree", "walk"]
 
 _HOSTILE_HOW = "The file was made to exhaust memory or time; if it is trusted, raise `{limit}`."
 _NAMED_DAMAGE = 20
+_NAME_CHARACTER = 4  # of a tensor: it is kept under the name, listed, planned and reported
+_ERROR = 1_500
+_LONG_BITS = 256
 
 
 @dataclass(slots=True)
@@ -35,20 +39,32 @@ class Branch:
     """A container in the tree, for the choice of the root.
 
     Attributes:
-        path: dotted name.
-        key: last part of it, as the container has it.
+        parent: the container it lies in, None for the outermost.
+        key: last part of its path, as the container has it.
         kind: mapping, sequence, module or object.
         direct: tensors right in it.
         total: tensors in it and below.
-        children: containers in it, in order.
+        children: containers in it that hold tensors or are modules, in order.
     """
 
-    path: str
+    parent: Branch | None
     key: str
     kind: str
     direct: int = 0
     total: int = 0
     children: list[Branch] = field(default_factory=list)
+
+    @property
+    def path(self) -> str:
+        """Dotted name; the outermost container has none, and may be empty within another."""
+        keys, branch = [self.key], self.parent
+        while branch is not None:
+            keys.append(branch.key)
+            branch = branch.parent
+        path = ""
+        for key in reversed(keys):
+            path = f"{path}.{key}" if path else key
+        return path
 
 
 @dataclass(slots=True)
@@ -63,14 +79,16 @@ class WalkedTree:
     modules: dict[str, Module] = field(default_factory=dict)
     damaged: list[tuple[str, SourceError]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    numbers: dict[str, int] = field(default_factory=dict)
 
     def unique(self, name: str) -> str:
         """Return `name`, or if another tensor has it (`1` and `"1"` are two keys) one that is free, and a note."""
         if name not in self.tensors and name not in self.arrays:
             return name
-        number = 2
+        number = self.numbers.get(name, 2)
         while f"{name}#{number}" in self.tensors or f"{name}#{number}" in self.arrays:
             number += 1
+        self.numbers[name] = number + 1
         self.notes.append(
             f"two entries are called {shown(name)}; the later one is listed as {shown(f'{name}#{number}')}"
         )
@@ -111,41 +129,48 @@ class _Frame:
 
 
 def walk(
-    container: PickleContainer, limits: Limits, findings: WalkedTree, name: str = "", *, packing: Packing = AS_STORED
+    container: PickleContainer,
+    limits: Limits,
+    findings: WalkedTree,
+    name: str = "",
+    *,
+    packing: Packing = AS_STORED,
+    budget: Budget | None = None,
 ) -> Branch:
     """Walk the tree of a container, add what is in it to `findings`, and return the tree's shape.
 
     Args:
         container: the tree, and what its persistent ids mean.
-        limits: those on nesting, visits, names, values and single tensors apply.
+        limits: those on nesting, names, values and single tensors apply.
         findings: grows.
         name: of the outermost value; empty unless several trees make one checkpoint.
         packing: how sparse and quantized tensors are read.
+        budget: what the walk may cost, in the account of the whole source.
 
     Raises:
         LimitError: a bound is passed.
     """
-    walker = _Walker(container, limits, findings, packing)
-    top = Branch("", "", "object")
+    walker = _Walker(container, findings, packing, Budget(limits, container.tree.end) if budget is None else budget)
+    top = Branch(None, "", "object")
     walker.run(_Frame("", iter([(name, container.tree.value)]), top, 0))
     return top.children[0] if top.children else top
 
 
 class _Walker:
-    """One walk: the frames from the top to the place at work, what is left of the bounds, and where findings go."""
+    """One walk: the frames from the top to the place at work, what it has left to spend, and where findings go."""
 
-    def __init__(self, container: PickleContainer, limits: Limits, findings: WalkedTree, packing: Packing) -> None:
-        self.limits = limits
+    def __init__(self, container: PickleContainer, findings: WalkedTree, packing: Packing, budget: Budget) -> None:
+        self.budget = budget
+        self.limits = budget.limits
         self.findings = findings
         self.where = Location(path=container.paths[0])
-        self.tensors = TensorReader(container.resolve, self.where, big_endian=container.big_endian, packing=packing)
-        self.modules = ModuleReader(container.resolve, container.script)
+        self.tensors = TensorReader(
+            container.resolve, self.where, big_endian=container.big_endian, packing=packing, budget=budget
+        )
+        self.modules = ModuleReader(container.resolve, container.script, budget)
         self.resolve = container.resolve
         self.frames: list[_Frame] = []
         self.entered: set[int] = set()
-        size = container.tree.end
-        self.visits = min(limits.max_visited, limits.free_visits + limits.max_visits_per_byte * size)
-        self.characters = limits.free_name_characters + limits.max_name_characters_per_byte * size
 
     def run(self, frame: _Frame) -> None:
         """Visit everything below a frame."""
@@ -153,7 +178,7 @@ class _Walker:
         while self.frames:
             frame = self.frames[-1]
             for key, value in frame.entries:
-                self.visit(frame, key if type(key) is str else key_text(key), value)
+                self.visit(frame, key if type(key) is str else self.text_of(key), value)
                 if self.frames[-1] is not frame:
                     break
             else:
@@ -163,16 +188,20 @@ class _Walker:
         """Finish a container."""
         frame = self.frames.pop()
         self.entered.discard(frame.identity)
-        frame.branch.total += frame.branch.direct
-        if self.frames and frame.branch.total:
-            self.frames[-1].branch.total += frame.branch.total
+        branch = frame.branch
+        branch.total += branch.direct
+        if self.frames and (branch.total or branch.kind == "module"):
+            outer = self.frames[-1].branch
+            outer.total += branch.total
+            outer.children.append(branch)
 
     def enter(
         self, frame: _Frame, key: str, value: object, kind: str, entries: Iterable[tuple[object, object]]
     ) -> _Frame:
         """Begin a container, unless it is one of those it lies in."""
         path = frame.prefix + key
-        branch = Branch(path, key, kind)
+        self.budget.spend(CONTAINER + len(path), self.where)
+        branch = Branch(frame.branch, key, kind)
         inner = _Frame(f"{path}." if path else "", iter(entries), branch, id(value))
         if inner.identity in self.entered:
             return inner
@@ -180,21 +209,19 @@ class _Walker:
             self.bound(f"the name {shown(path)} is too long", "max_name_length", len(path))
         self.bound("the file nests too deeply", "max_nesting", len(self.frames))
         self.entered.add(inner.identity)
-        frame.branch.children.append(branch)
         self.frames.append(inner)
         return inner
 
     def visit(self, frame: _Frame, key: str, value: object) -> None:
         """Look at one value: take it down, or enter it."""
-        self.visits -= 1
-        if self.visits < 0:
-            raise self.exhausted(
-                "its parts are used again and again", "max_visits_per_byte", self.limits.max_visits_per_byte
-            )
+        budget = self.budget
+        budget.left -= STEP
+        if budget.left < 0:
+            raise budget.exhausted(self.where)
         if type(value) is Call:
             self.visit_call(frame, key, value)
         elif isinstance(value, _PLAIN):
-            self.keep(frame.prefix + key, value)
+            self.keep(frame, key, value)
         elif is_mapping(value):
             self.enter(frame, key, value, "mapping", items(value))
         elif is_sequence(value):
@@ -211,33 +238,36 @@ class _Walker:
         except LimitError:
             raise
         except SourceError as error:
-            self.findings.damaged.append((name, error))
+            self.note_damage(name, error)
             return
         if type(found) is Dense:
             self.add_tensor(frame, name, found.array, found.identity)
         elif type(found) is Packed:
             self.findings.composites[name] = found.composite
-            self.findings.unsupported.append(Unsupported(name, found.instead.kind, found.instead.reason))
+            self.note_unsupported(name, found.instead.kind, found.instead.reason)
         elif type(found) is NotDense:
-            self.findings.unsupported.append(Unsupported(name, found.kind, found.reason))
+            self.note_unsupported(name, found.kind, found.reason)
         elif isinstance(call.callable, Global) and is_numpy(call.callable):
-            self.visit_numpy(name, call)
+            self.visit_numpy(frame, key, call)
         else:
             self.visit_object(frame, key, call)
 
-    def visit_numpy(self, name: str, call: Call) -> None:
+    def visit_numpy(self, frame: _Frame, key: str, call: Call) -> None:
         """Take a numpy scalar down as the number it is, and an array as an array."""
         number = read_scalar(call)
         if number is not None:
-            self.keep(name, number)
+            self.keep(frame, key, number)
             return
+        name = frame.prefix + key
         try:
-            found = read_array(call, self.where)
+            found = self.tensors.numpy_array(call)
+        except LimitError:
+            raise
         except SourceError as error:
-            self.findings.damaged.append((name, error))
+            self.note_damage(name, error)
             return
         if isinstance(found, NotDense):
-            self.findings.unsupported.append(Unsupported(name, found.kind, found.reason))
+            self.note_unsupported(name, found.kind, found.reason)
         else:
             name = self.named(name)
             self.findings.arrays[name] = Tensor(name, found)
@@ -247,21 +277,31 @@ class _Walker:
         if is_mapping(call):
             self.enter(frame, key, call, "mapping", items(call))
         elif is_sequence(call):
-            wrapped = call.args[:1] if call.args and isinstance(call.args[0], Call | dict) else ()
-            if wrapped:
-                self.visit(frame, key, wrapped[0])
-            else:
+            inner = self.unwrapped(call)
+            if inner is call:
                 self.enter(frame, key, call, "sequence", enumerate(elements(call)))
+            else:
+                self.visit(frame, key, inner)
         elif (module := self.modules.read(call)) is not None:
             self.enter_module(frame, key, call, module)
         else:
+            self.budget.spend(STEP * (len(call.args) + len(call.kwargs or ())) // 8, self.where)
             self.enter(frame, key, call, "object", _object_entries(call))
+
+    def unwrapped(self, call: Call) -> object:
+        """Return what sequences of sequences, or TorchScript's remarks on types, are made of."""
+        value: object = call
+        while isinstance(value, Call) and is_sequence(value) and value.args and isinstance(value.args[0], Call | dict):
+            self.budget.spend(STEP, self.where)
+            value = value.args[0]
+        return value
 
     def enter_module(self, frame: _Frame, key: str, call: Call, module: SavedModule) -> None:
         """Begin a module: its tensors, then its children."""
         inner = self.enter(frame, key, call, "module", chain(module.tensors, module.children))
         inner.module_type = module.class_name
         path = frame.prefix + key
+        self.budget.spend(VALUE + len(path), self.where)
         self.findings.modules[path] = Module(path, module.class_name, module.attributes)
 
     def visit_persistent(self, frame: _Frame, key: str, pid: PersistentId) -> None:
@@ -270,15 +310,15 @@ class _Walker:
         try:
             found = self.resolve(pid)
         except SourceError as error:
-            self.findings.damaged.append((name, error))
+            self.note_damage(name, error)
             return
         if isinstance(found, Array):
             self.add_tensor(frame, name, found, None)
         elif isinstance(found, StorageRecord):
             reason = f"{found.storage.nbytes} bytes without a shape"
-            self.findings.unsupported.append(Unsupported(name, "storage", reason))
+            self.note_unsupported(name, "storage", reason)
         else:
-            self.keep(name, found)
+            self.keep(frame, key, found)
 
     def add_tensor(self, frame: _Frame, name: str, array: Array, identity: object) -> None:
         """Take a tensor down."""
@@ -294,24 +334,49 @@ class _Walker:
         findings = self.findings
         if name in findings.tensors or name in findings.arrays:
             name = findings.unique(name)
-        self.characters -= len(name)
-        if self.characters < 0 or len(name) > self.limits.max_name_length:
+        self.budget.spend(TENSOR + _NAME_CHARACTER * len(name), self.where)
+        if len(name) > self.limits.max_name_length:
             self.bound(f"the name {shown(name)} is too long", "max_name_length", len(name))
-            allowed = self.limits.max_name_characters_per_byte
-            raise self.exhausted("the names of all tensors are too long", "max_name_characters_per_byte", allowed)
         if len(findings.tensors) >= self.limits.max_tensors:
             self.bound("there are too many tensors", "max_tensors", len(findings.tensors) + 1)
         return name
 
-    def keep(self, name: str, value: object) -> None:
-        """Take a plain value down, as far as there is room."""
+    def keep(self, frame: _Frame, key: str, value: object) -> None:
+        """Take a plain value down, as far as there is room; one under an endless name is not worth it."""
         values = self.findings.values
-        if len(values) >= self.limits.max_values:
+        if len(values) >= self.limits.max_values or len(frame.prefix) + len(key) > self.limits.max_name_length:
             return
-        if isinstance(value, str | bytes | bytearray | Global):
-            text = key_text(value)
-            value = text if len(text) <= self.limits.max_value_length else f"{text[: self.limits.max_value_length]}…"
+        name = frame.prefix + key
+        if isinstance(value, str | bytes | bytearray | Global) or (
+            type(value) is int and value.bit_length() > _LONG_BITS
+        ):
+            longest = self.limits.max_value_length
+            text = key_text(value[: longest + 1] if isinstance(value, str | bytes | bytearray) else value)
+            value = text if len(text) <= longest else f"{text[:longest]}…"
+            self.budget.spend(_NAME_CHARACTER * len(value), self.where)
+        self.budget.spend(VALUE + _NAME_CHARACTER * len(name), self.where)
         values[name] = value
+
+    def note_damage(self, name: str, error: SourceError) -> None:
+        """Take down that a tensor cannot be read."""
+        self.budget.spend(_ERROR + len(name), self.where)
+        self.findings.damaged.append((name, error))
+
+    def note_unsupported(self, name: str, kind: str, reason: str) -> None:
+        """Take down something tensor-like that is no dense tensor."""
+        self.budget.spend(VALUE + len(name), self.where)
+        self.findings.unsupported.append(Unsupported(name, kind, reason))
+
+    def text_of(self, key: object) -> str:
+        """Return how a key that is no text stands in names.
+
+        Raises:
+            LimitError: it would be longer than a name may be.
+        """
+        length = sum(len(part) for part in flat_parts(key) if isinstance(part, str | bytes))
+        self.bound("a key is too long", "max_name_length", length)
+        self.budget.spend(STEP + length, self.where)
+        return key_text(key)
 
     def bound(self, what: str, limit: str, actual: int) -> None:
         """Hold a value against the limit of that name."""

@@ -35,7 +35,7 @@ def open_pickle(file: SourceFile, limits: Limits) -> PickleContainer:
     # One byte more than allowed is enough for the unpickler to see that there is too much.
     data = file.read(0, min(file.size, limits.max_pickle_bytes + 1))
     where = Location(path=file.path)
-    tree = unpickle(data, where=where, limits=limits)
+    tree = unpickle(data, where=where, limits=limits, budget=file.budget)
     resolve = functools.partial(_refuse, file.path)
     if tree.persistent_ids:
         resolve(tree.persistent_ids[0])

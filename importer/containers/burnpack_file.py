@@ -17,11 +17,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from importer.arrays import Array, contiguous
+from importer.budgets import JSON_BYTE
 from importer.containers.base import Opaque, TableContainer
 from importer.containers.cbor import decode_cbor
 from importer.dtypes import BOOL, DTYPES, F32, U8, U32, DType
 from importer.errors import CorruptContainerError, LimitError, Location, TruncatedError, UnsupportedError, shown
-from importer.limits import Limits
+from importer.limits import DEFAULT_LIMITS, Limits
 from importer.storages import FileRange, SourceFile
 
 __all__ = ["MAGIC", "open_burnpack"]
@@ -117,6 +118,7 @@ def _read_metadata(file: SourceFile, limits: Limits) -> tuple[Mapping[str, objec
     if end > file.size:
         raise TruncatedError(f"the metadata has {length} bytes, the file only {file.size}", where=where, how=_HOW)
     where = Location(path=file.path, record="metadata", offset=_HEADER.size)
+    file.budget.spend(JSON_BYTE * length, where)
     metadata = decode_cbor(file.read(_HEADER.size, length), where)
     if not isinstance(metadata, dict):
         raise _corrupt("it is no map", where)
@@ -125,15 +127,15 @@ def _read_metadata(file: SourceFile, limits: Limits) -> tuple[Mapping[str, objec
 
 def _descriptor(name: str, entry: object, where: Location) -> _TensorDescriptor:
     match entry:
-        case {"dtype": spelling, "shape": list() as shape, "data_offsets": [start, end], **rest} if all(
-            map(_is_unsigned, (start, end, *shape))
-        ):
+        case {"dtype": spelling, "shape": list() as shape, "data_offsets": [start, end], **rest} if len(
+            shape
+        ) <= DEFAULT_LIMITS.max_dimensions and all(map(_is_size, (start, end, *shape))):
             param_id = _param_id(rest.get("param_id"), name, where)
             dtype = _element_type(spelling, where)
         case _:
             raise _corrupt(f"the entry of {shown(name)} is damaged", where)
     if start > end or (dtype is not None and end - start != math.prod(shape) * dtype.itemsize):
-        raise _corrupt(f"tensor {shown(name)} has {end - start} bytes, which do not make {dtype} {list(shape)}", where)
+        raise _corrupt(f"tensor {shown(name)} has {end - start} bytes, which do not make {dtype} {shown(shape)}", where)
     return _TensorDescriptor(name, dtype, tuple(shape), start, end, param_id)
 
 
@@ -225,7 +227,11 @@ def _scalars(table: Mapping[str, object], where: Location) -> dict[str, bool | i
 
 
 def _is_unsigned(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 64
+
+
+def _is_size(value: object) -> bool:
+    return _is_unsigned(value) and isinstance(value, int) and value < 1 << 63
 
 
 def _corrupt(what: str, where: Location) -> CorruptContainerError:

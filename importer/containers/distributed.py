@@ -14,19 +14,20 @@ from pathlib import Path
 from typing import NamedTuple
 
 from importer.arrays import Array, assemble, strided
+from importer.budgets import STEP, Budget
 from importer.containers.base import Opaque, PickleContainer, StorageRecord, TableContainer
-from importer.containers.files import open_source, path_inside
+from importer.containers.files import is_file, open_source, path_inside
 from importer.containers.torch_zip import TorchArchive, find_root
 from importer.containers.zip_archive import ZipArchive
 from importer.dtypes import DType, dtype_of_torch
 from importer.errors import CorruptContainerError, Location, MissingFileError, UnsupportedError, shown
-from importer.limits import Limits
 from importer.storages import SourceFile
 from importer.unpickling import Call, Global, PersistentId, Unpickled
 
 __all__ = ["is_distributed", "read_distributed"]
 
 _METADATA = "torch.distributed.checkpoint.metadata.Metadata"
+_LARGEST = (1 << 63) - 1
 _HOW = "Copy the whole folder again."
 
 
@@ -38,7 +39,8 @@ class _Item(NamedTuple):
     length: int
 
 
-_Index = tuple[str, tuple[int, ...] | None]
+_Index = tuple[str, str | None]
+"""Name, and the offsets of a chunk: as text, since a file can choose numbers so that their hashes are all the same."""
 
 
 def is_distributed(tree: Unpickled) -> bool:
@@ -46,7 +48,7 @@ def is_distributed(tree: Unpickled) -> bool:
     return isinstance(tree.value, Call) and str(tree.value.callable) == _METADATA
 
 
-def read_distributed(path: Path, tree: Unpickled, limits: Limits) -> TableContainer:
+def read_distributed(path: Path, tree: Unpickled, budget: Budget) -> TableContainer:
     """Open a checkpoint from its unpickled metadata; of the items their directories are read.
 
     Raises:
@@ -55,18 +57,19 @@ def read_distributed(path: Path, tree: Unpickled, limits: Limits) -> TableContai
         UnsupportedError: the items are compressed or encrypted.
         TensorError: the chunks of a tensor do not cover it exactly once.
     """
-    return _DistributedReader(path, limits).read(tree)
+    return _DistributedReader(path, budget).read(tree)
 
 
 class _DistributedReader:
     """One checkpoint while it is opened; files are opened once each."""
 
-    __slots__ = ("_files", "_folder", "_items", "_limits", "_where")
+    __slots__ = ("_budget", "_files", "_folder", "_items", "_opened", "_where")
 
-    def __init__(self, path: Path, limits: Limits) -> None:
+    def __init__(self, path: Path, budget: Budget) -> None:
         self._folder = path.parent
         self._where = Location(path=str(path))
-        self._limits = limits
+        self._budget = budget
+        self._opened: dict[_Item, PickleContainer] = {}
         self._files: dict[str, SourceFile] = {}
         self._items: Mapping[_Index, _Item] = {}
 
@@ -104,7 +107,8 @@ class _DistributedReader:
             offset = index.get("offset")
             match index.get("fqn"), info.get("relative_path"), info.get("offset"), info.get("length"):
                 case str() as name, str() as path, int() as start, int() as length if start >= 0 and length >= 0:
-                    yield (name, None if offset is None else self._size(offset)), _Item(path, start, length)
+                    place = None if offset is None else _place(self._size(offset))
+                    yield (name, place), _Item(path, start, length)
                 case _:
                     raise self._corrupt("an entry of the storage table is damaged")
 
@@ -122,29 +126,35 @@ class _DistributedReader:
         return assemble(dtype, self._size(state.get("size")), placed)
 
     def _chunk(self, name: str, offsets: tuple[int, ...], sizes: tuple[int, ...], dtype: DType) -> Array:
-        item = self._open_item((name, offsets))
+        item = self._open_item((name, _place(offsets)))
         array = _item_tensor(item)
         if array is None or array.dtype is not dtype or array.shape != sizes:
-            raise self._corrupt(f"the item of {shown(name)} at {list(offsets)} is no tensor {dtype} {list(sizes)}")
+            raise self._corrupt(f"the item of {shown(name)} at {shown(offsets)} is no tensor {dtype} {shown(sizes)}")
         return array
 
     def _open_item(self, index: _Index) -> PickleContainer:
         item = self._items.get(index)
         if item is None:
-            raise self._corrupt(f"there is no item for {shown(index[0])} at {index[1]}")
+            raise self._corrupt(f"there is no item for {shown(index[0])} at {shown(index[1])}")
+        self._budget.spend(STEP, self._where)
+        if item not in self._opened:
+            self._opened[item] = self._read_item(index, item)
+        return self._opened[item]
+
+    def _read_item(self, index: _Index, item: _Item) -> PickleContainer:
         file = self._files.get(item.path)
         if file is None:
             path = path_inside(self._folder, item.path, self._where)
-            if not path.is_file():
+            if not is_file(path):
                 raise MissingFileError(f"the file {shown(item.path)} is not in the folder", where=self._where, how=_HOW)
-            file = self._files[item.path] = open_source(path)
+            file = self._files[item.path] = open_source(path, self._budget)
         if item.offset + item.length > file.size:
             raise self._corrupt(f"the item of {shown(index[0])} reaches beyond the end of {shown(item.path)}")
-        archive = ZipArchive(file, self._limits, start=item.offset, end=item.offset + item.length)
+        archive = ZipArchive(file, self._budget.limits, start=item.offset, end=item.offset + item.length)
         root = find_root(archive, "data.pkl")
         if root is None:
             raise self._corrupt(f"the item of {shown(index[0])} is nothing that torch.save writes")
-        return TorchArchive(archive, root).open(self._limits)
+        return TorchArchive(archive, root).open(self._budget.limits)
 
     def _dtype(self, name: str, type_name: Global) -> DType:
         dtype = dtype_of_torch(type_name.name)
@@ -181,7 +191,9 @@ class _DistributedReader:
         """Return the numbers of a `torch.Size`."""
         args = value.args if isinstance(value, Call) and self._kind(value) == "Size" else ()
         match args:
-            case [tuple() as numbers] if all(isinstance(number, int) and number >= 0 for number in numbers):
+            case [tuple() as numbers] if len(numbers) <= self._budget.limits.max_dimensions and all(
+                map(_is_size, numbers)
+            ):
                 return numbers
             case _:
                 raise self._corrupt(f"{shown(value)} is no size")
@@ -190,13 +202,21 @@ class _DistributedReader:
         return CorruptContainerError(f"the checkpoint is damaged: {what}", where=self._where, how=_HOW)
 
 
+def _place(offsets: tuple[int, ...]) -> str:
+    return ",".join(map(str, offsets))
+
+
+def _is_size(value: object) -> bool:
+    return type(value) is int and 0 <= value <= _LARGEST
+
+
 def _item_tensor(item: PickleContainer) -> Array | None:
     """Return the tensor an item holds, None if it holds something else. Items are plain tensors on the CPU."""
     match item.tree.value:
         case Call(
             callable=Global(module="torch._utils", name="_rebuild_tensor_v2"),
-            args=(PersistentId() as pid, int() as offset, tuple() as shape, tuple() as strides, *_),
-        ):
+            args=(PersistentId() as pid, int() as offset, tuple() as shape, tuple() as strides, *rest),
+        ) if all(map(_is_size, (offset, *shape, *strides))) and not any(rest[2:]):
             record = item.resolve(pid)
         case _:
             return None

@@ -54,7 +54,8 @@ def read_exported(archive: ZipArchive, root: str, *, big_endian: bool) -> TableC
     for config in configs:
         where = Location(path=archive.file.path, record=config)
         fields = JsonFields(where)
-        table = fields.message(parse_json_object(archive.read(config, "max_text_record_bytes"), where), "config")
+        text = archive.read(config, "max_text_record_bytes")
+        table = fields.message(parse_json_object(text, where, archive.file.budget), "config")
         prefix = f"{config[len(folder) : -len(_CONFIG)]}." if len(configs) > 1 else ""
         for name in table:
             payload = fields.message(table, name)
@@ -82,8 +83,6 @@ def _array(archive: ZipArchive, record: str, fields: JsonFields, payload: Messag
             where=fields.where,
             how="The file is incomplete: download or copy it again.",
         )
-    shape, strides = (
-        tuple(fields.number(size, "as_int") for size in fields.messages(meta, key)) for key in ("sizes", "strides")
-    )
+    shape, strides = fields.sizes(meta, "sizes"), fields.sizes(meta, "strides")
     offset = fields.number(fields.message(meta, "storage_offset"), "as_int")
     return strided(archive.storage(record), dtype, shape, strides, offset, big_endian=big_endian)

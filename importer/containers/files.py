@@ -5,30 +5,55 @@ from __future__ import annotations
 import codecs
 import errno
 import os
+import re
 import stat
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 
+from importer.budgets import JSON_BYTE, Budget
 from importer.containers.unrecognized import describe
 from importer.errors import CorruptContainerError, LimitError, Location, MissingFileError, SourceError, shown
 from importer.limits import Limits
 from importer.storages import SourceFile
 
-__all__ = ["is_folder", "looks_like_json_object", "open_source", "parse_json_object", "path_inside", "read_json_object"]
+__all__ = [
+    "is_file",
+    "is_folder",
+    "looks_like_json_object",
+    "open_source",
+    "parse_json_object",
+    "path_inside",
+    "read_json_object",
+]
 
 _DESCRIBED_BYTES = 1024
+_LONGEST_NAME, _LONGEST_PATH = 255, 4095  # bytes, on every file system in use
+_JSON_DEPTH = 100
+"""Nesting of JSON text. Configurations have 5 levels, headers 3."""
+_DIGITS_64 = 20
+_LONG = re.compile(r"\d{20}")
+_TEXTS = re.compile(r'"[^"\\]*(?:\\.?[^"\\]*)*"?', re.DOTALL)
+_NO_BRACKETS = re.compile(r"[^][{}]+")
 
 
 def is_folder(path: Path) -> bool:
     """Whether there is a folder at `path`; a place we may not look at is none, and opening it says why."""
     try:
         return path.is_dir()
-    except PermissionError:
+    except OSError:
         return False
 
 
-def open_source(path: Path) -> SourceFile:
-    """Open a regular file for positioned reads.
+def is_file(path: Path) -> bool:
+    """Whether there is a file at `path`; the name may be one that no file can have."""
+    try:
+        return path.is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def open_source(path: Path, budget: Budget | None = None) -> SourceFile:
+    """Open a regular file for positioned reads; its size is paid into `budget`.
 
     Raises:
         MissingFileError: there is no such file.
@@ -39,9 +64,11 @@ def open_source(path: Path) -> SourceFile:
         # Opening a pipe would wait for a writer for ever, so the kind is asked first.
         if not stat.S_ISREG(path.stat().st_mode):
             raise SourceError("this is no regular file", where=where, how="Save the data to a file and pass that.")
-        return SourceFile(path)
+        return SourceFile(path, budget)
     except FileNotFoundError as error:
         raise MissingFileError("there is no such file", where=where, how="Check the path.") from error
+    except ValueError as error:
+        raise SourceError("no file can have this name", where=where, how="Check the path.") from error
     except OSError as error:
         how = "Check the permissions and the path."
         if error.errno == errno.EMFILE:
@@ -60,6 +87,13 @@ def path_inside(folder: Path, name: str, where: Location) -> Path:
         CorruptContainerError: the name leaves the folder.
     """
     pure = PurePosixPath(name)
+    parts = [part.encode() if part.isprintable() else b"" for part in pure.parts]
+    if not all(0 < len(part) <= _LONGEST_NAME for part in parts) or sum(map(len, parts)) > _LONGEST_PATH:
+        raise CorruptContainerError(
+            f"no file can be called {shown(name)}",
+            where=where,
+            how="Do not trust this checkpoint; get it from its source.",
+        )
     if not name or pure.is_absolute() or ".." in pure.parts or any(sign in name for sign in "\\:\0"):
         raise CorruptContainerError(
             f"the file name {shown(name)} leaves the folder of the index",
@@ -69,7 +103,7 @@ def path_inside(folder: Path, name: str, where: Location) -> Path:
     return folder / pure
 
 
-def read_json_object(path: Path, limits: Limits) -> Mapping[str, object]:
+def read_json_object(path: Path, limits: Limits, budget: Budget | None = None) -> Mapping[str, object]:
     """Return the object in a small JSON file, `config.json` or an index.
 
     Raises:
@@ -77,7 +111,7 @@ def read_json_object(path: Path, limits: Limits) -> Mapping[str, object]:
         CorruptContainerError: no JSON, no object, or a key twice in one object.
         SourceError, MissingFileError: as for `open_source`.
     """
-    file = open_source(path)
+    file = open_source(path, budget)
     where = Location(path=str(path))
     if file.size > limits.max_text_record_bytes:
         raise LimitError(
@@ -88,7 +122,7 @@ def read_json_object(path: Path, limits: Limits) -> Mapping[str, object]:
             where=where,
             how="Check that this is the right file.",
         )
-    return parse_json_object(file.read(0, file.size), where)
+    return parse_json_object(file.read(0, file.size), where, file.budget)
 
 
 def looks_like_json_object(head: bytes) -> bool:
@@ -96,15 +130,22 @@ def looks_like_json_object(head: bytes) -> bool:
     return _decoded(head, errors="ignore").lstrip()[:1] == "{"
 
 
-def parse_json_object(data: bytes, where: Location) -> Mapping[str, object]:
+def parse_json_object(
+    data: bytes, where: Location, budget: Budget | None = None, *, max_depth: int = _JSON_DEPTH
+) -> Mapping[str, object]:
     """Return the JSON object in `data`; a key twice in one object is refused, since readers differ in which one wins.
 
     UTF-8 and UTF-16 are read, with the byte order marks that editors on Windows put first.
 
     Raises:
-        CorruptContainerError: no JSON, no object at the top, nested too deeply, or a key twice; says what it is instead.
+        CorruptContainerError: no JSON, no object at the top, nested too deeply, a key twice, or a whole number that no 64 bits
+            hold; says what it is instead.
+        LimitError: it would take more memory than `budget` has.
     """
     import json
+
+    if budget is not None:
+        budget.spend(JSON_BYTE * len(data), where)
 
     how = "Download or copy the file again."
     try:
@@ -114,7 +155,9 @@ def parse_json_object(data: bytes, where: Location) -> Mapping[str, object]:
             raise _no_json(data, where) from error
         raise CorruptContainerError(f"the JSON text is damaged ({error})", where=where, how=how) from error
     try:
-        value = json.loads(text, object_pairs_hook=_unique_keys)
+        _check_depth(text, max_depth)
+        # The scanner's own reading of numbers is faster, and only long digits can be too large.
+        value = json.loads(text, object_pairs_hook=_unique_keys, parse_int=_whole if _LONG.search(text) else None)
     except json.JSONDecodeError as error:
         if text.lstrip()[:1] not in {"{", "["}:
             raise _no_json(data, where) from error
@@ -162,6 +205,30 @@ def _damaged_json(text: str, position: int, message: str, where: Location) -> Co
         column=position - text.rfind("\n", 0, position),
     )
     return CorruptContainerError(f"the JSON text is damaged: {what}", where=place, how=how)
+
+
+def _check_depth(text: str, allowed: int) -> None:
+    """Refuse text that is nested more than `allowed` deep: whatever goes through it later may then recurse.
+
+    Raises:
+        ValueError: it is.
+    """
+    brackets = _NO_BRACKETS.sub("", _TEXTS.sub("", text))
+    for _ in range(allowed):
+        if not brackets:
+            return
+        shorter = brackets.replace("[]", "").replace("{}", "")
+        if len(shorter) == len(brackets):
+            return  # they do not match, which the parser says better
+        brackets = shorter
+    if brackets:
+        raise ValueError(f"it is nested more than {allowed} deep")
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > _DIGITS_64:
+        raise ValueError(f"a whole number of {len(digits)} digits")
+    return int(digits)
 
 
 def _unique_keys(pairs: list[tuple[str, object]]) -> dict[str, object]:

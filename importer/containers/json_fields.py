@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from importer.errors import CorruptContainerError, Location, shown
+from importer.limits import DEFAULT_LIMITS
 
 __all__ = ["JsonFields", "Message"]
 
 Message = Mapping[str, object]
 """An object of the description."""
 
+_LARGEST = 1 << 63
 _DIGITS_64 = len(str(-(1 << 63)))
 
 
@@ -47,6 +49,13 @@ class JsonFields:
             raise self.corrupt(f"{shown(key)} is no text")
         return value
 
+    def sizes(self, parent: Message, key: str) -> tuple[int, ...]:
+        """Return sizes or strides in the form of exported programs: a list of objects with `as_int`."""
+        entries = self.messages(parent, key)
+        if len(entries) > DEFAULT_LIMITS.max_dimensions:
+            raise self.corrupt(f"{shown(key)} has {len(entries)} numbers, one for each dimension of a tensor")
+        return tuple(self.number(entry, "as_int") for entry in entries)
+
     def number(self, parent: Message, key: str) -> int:
         """Return a whole number, also where it is spelled as text; an absent one is 0."""
         return self._number(parent.get(key, 0), key)
@@ -56,6 +65,8 @@ class JsonFields:
         value = parent.get(key, [])
         if not isinstance(value, list):
             raise self.corrupt(f"{shown(key)} is no list of numbers")
+        if len(value) > DEFAULT_LIMITS.max_dimensions:
+            raise self.corrupt(f"{shown(key)} has {len(value)} numbers, one for each dimension of a tensor")
         return tuple(self._number(item, key) for item in value)
 
     def corrupt(self, what: str) -> CorruptContainerError:
@@ -65,8 +76,13 @@ class JsonFields:
         )
 
     def _number(self, value: object, key: str) -> int:
-        if isinstance(value, str) and value.removeprefix("-").isdecimal() and len(value) <= _DIGITS_64:
-            return int(value)
-        if isinstance(value, int) and not isinstance(value, bool):
+        if (
+            isinstance(value, str)
+            and value.isascii()
+            and value.removeprefix("-").isdecimal()
+            and len(value) <= _DIGITS_64
+        ):
+            value = int(value)
+        if isinstance(value, int) and not isinstance(value, bool) and -_LARGEST <= value < _LARGEST:
             return value
         raise self.corrupt(f"{shown(key)} is no number")

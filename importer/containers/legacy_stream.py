@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 
 from importer.containers.base import PickleContainer, Resolved, StorageRecord
 from importer.containers.pickle_stream import PickleStream
-from importer.containers.storage_ids import StorageId, item_bytes, parse_storage_id
+from importer.containers.storage_ids import StorageId, check_agreement, item_bytes, parse_storage_id
 from importer.errors import CorruptContainerError, Location, MissingFileError, UnsupportedError, shown
 from importer.limits import Limits
 from importer.storages import FileRange, SourceFile
@@ -99,19 +99,31 @@ def _identities(pids: Iterable[PersistentId], where: Location) -> dict[str, Stor
     Raises:
         CorruptContainerError: two ids with one key declare two sizes.
     """
+    pids = tuple(pids)
+    check_agreement(pids, where)
     found: dict[str, StorageId] = {}
+    windows: dict[str, tuple[str, int, int]] = {}
     for pid in pids:
         identity = parse_storage_id(pid, where)
         if isinstance(identity, Global):
             continue
-        first = found.setdefault(identity.key, identity)
-        if (first.dtype, first.numel) != (identity.dtype, identity.numel):
-            raise CorruptContainerError(
-                f"storage {shown(identity.key)} is declared twice, with different types or sizes",
-                where=where,
-                how="The file is damaged or was made to mislead; get it anew from where it came.",
-            )
+        if identity.view is not None:
+            window = (identity.key, identity.view.offset, identity.view.numel)
+            if windows.setdefault(identity.view.key, window) != window:
+                raise _contested(identity.view.key, "names two views of storages", where)
+        found.setdefault(identity.key, identity)
+    both = [key for key, window in windows.items() if key in found and window[:2] != (key, 0)]
+    if both:
+        raise _contested(both[0], "names a storage and a view of one", where)
     return found
+
+
+def _contested(key: str, what: str, where: Location) -> CorruptContainerError:
+    return CorruptContainerError(
+        f"the key {shown(key)} {what}; for torch the first one counts",
+        where=where,
+        how="The file is damaged or was made to mislead; get it anew from where it came.",
+    )
 
 
 def _place(stream: PickleStream, identities: Mapping[str, StorageId], where: Location) -> dict[str, FileRange]:

@@ -61,7 +61,8 @@ class PickleStream:
         while True:
             size = min(window, self.remaining)
             try:
-                tree = unpickle(self._file.read(self.position, size), where=where, limits=self._limits)
+                data = self._file.read(self.position, size)
+                tree = unpickle(data, where=where, limits=self._limits, budget=self._file.budget)
             except (TruncatedError, MalformedPickleError) as error:
                 if size == self.remaining or not self._is_cut(error, size):
                     raise

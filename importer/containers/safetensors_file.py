@@ -17,7 +17,7 @@ from importer.containers.base import Opaque, TableContainer
 from importer.containers.files import parse_json_object
 from importer.dtypes import DTYPES, DType
 from importer.errors import CorruptContainerError, LimitError, Location, TruncatedError, UnsupportedError, shown
-from importer.limits import Limits
+from importer.limits import DEFAULT_LIMITS, Limits
 from importer.storages import FileRange, SourceFile
 
 __all__ = ["is_safetensors", "open_safetensors"]
@@ -25,6 +25,7 @@ __all__ = ["is_safetensors", "open_safetensors"]
 _LENGTH = struct.Struct("<Q")
 _METADATA = "__metadata__"
 _PACKED_BITS = {"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6}
+_LARGEST = 1 << 63
 _HOW = "Download or copy the file again."
 _WRITER = (
     "The program that wrote the file is at fault, not the download: save it again with every value of it as a text."
@@ -70,9 +71,9 @@ class _Tensor:
 
     def __init__(self, name: str, entry: object, where: Location) -> None:
         match entry:
-            case {"dtype": str() as type_name, "shape": list() as shape, "data_offsets": [start, end]} if all(
-                map(_is_size, (start, end, *shape))
-            ):
+            case {"dtype": str() as type_name, "shape": list() as shape, "data_offsets": [start, end]} if len(
+                shape
+            ) <= DEFAULT_LIMITS.max_dimensions and all(map(_is_size, (start, end, *shape))):
                 self.type_name = type_name
                 self.shape = tuple(shape)
                 self.start, self.end = start, end
@@ -82,7 +83,7 @@ class _Tensor:
         bits = 8 * self.dtype.itemsize if self.dtype else _PACKED_BITS[type_name]
         if 8 * (end - start) != math.prod(shape) * bits:
             raise CorruptContainerError(
-                f"tensor {shown(name)} has {end - start} bytes, which do not make {type_name} {list(shape)}",
+                f"tensor {shown(name)} has {end - start} bytes, which do not make {type_name} {shown(shape)}",
                 where=where,
                 how=_HOW,
             )
@@ -104,7 +105,7 @@ def _read_header(file: SourceFile, limits: Limits) -> tuple[dict[str, object], i
     data_start = _LENGTH.size + length
     if data_start > file.size:
         raise TruncatedError(f"the header has {length} bytes, the file only {file.size}", where=where, how=_HOW)
-    return dict(parse_json_object(file.read(_LENGTH.size, length), where)), data_start
+    return dict(parse_json_object(file.read(_LENGTH.size, length), where, file.budget)), data_start
 
 
 def _read_metadata(metadata: object, where: Location) -> Mapping[str, str]:
@@ -160,4 +161,4 @@ def _check_ranges(tensors: Mapping[str, _Tensor], file: SourceFile, data_start: 
 
 
 def _is_size(value: object) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value < _LARGEST

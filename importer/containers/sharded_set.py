@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from importer.containers.base import PickleContainer, SetContainer, Shard, TableContainer
-from importer.containers.files import path_inside
+from importer.containers.files import is_file, path_inside
 from importer.errors import CorruptContainerError, Location, MissingFileError, shown
 
 __all__ = ["Opener", "is_index", "missing_shards", "open_sharded", "open_slices", "open_unlisted"]
@@ -64,7 +64,7 @@ def missing_shards(path: Path, document: Mapping[str, object]) -> MissingFileErr
     """
     where = Location(path=str(path))
     names = sorted(set(_weight_map(document, where).values()))
-    missing = [name for name in names if not path_inside(path.parent, name, where).is_file()]
+    missing = [name for name in names if not is_file(path_inside(path.parent, name, where))]
     if not missing:
         return None
     listed = ", ".join(shown(name) for name in missing[:_SHOWN_NAMES])

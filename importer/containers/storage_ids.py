@@ -9,16 +9,18 @@ Format facts: `persistent_id` of torch/serialization.py in its releases. A stora
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
-from importer.dtypes import DType, dtype_of_storage_class
-from importer.errors import Location, MalformedPickleError, TensorError, UnsupportedError, shown
+from importer.dtypes import U8, DType, dtype_of_storage_class
+from importer.errors import CorruptContainerError, Location, MalformedPickleError, TensorError, UnsupportedError, shown
 from importer.storages import Storage
 from importer.unpickling import Global, PersistentId
 
-__all__ = ["StorageId", "check_length", "item_bytes", "parse_storage_id", "storage_dtype"]
+__all__ = ["StorageId", "check_agreement", "check_length", "item_bytes", "parse_storage_id", "storage_dtype"]
 
 _UNTYPED = frozenset({"UntypedStorage", "_UntypedStorage"})
+_PARTS = 5
 _HOW = "The file is damaged or was made to mislead; get it anew from where it came."
 
 
@@ -27,10 +29,12 @@ class StorageView:
     """A storage that is a window into another one.
 
     Attributes:
+        key: names it; for torch, another use of the name is this window again.
         offset: elements before its first one.
         numel: its elements.
     """
 
+    key: str
     offset: int
     numel: int
 
@@ -70,6 +74,35 @@ def parse_storage_id(pid: PersistentId, where: Location) -> StorageId | Global:
             return module
         case _:
             raise _malformed(f"the persistent id {shown(pid.value)} is none that torch writes", where)
+
+
+def check_agreement(pids: Iterable[PersistentId], where: Location) -> None:
+    """Check that all ids of one storage say the same of it: for torch the first one counts, which may be one nobody uses.
+
+    Ids that are none are left to whoever resolves them.
+
+    Raises:
+        CorruptContainerError: two ids declare two types or sizes.
+    """
+    first: dict[str, tuple[object, ...]] = {}
+    for pid in pids:
+        value = pid.value
+        if not (isinstance(value, tuple) and len(value) >= _PARTS and value[0] == "storage"):
+            continue
+        key = value[2]
+        if isinstance(key, str | int):
+            known = first.setdefault(str(key), value)
+            if known is not value and _said(known) != _said(value):
+                raise CorruptContainerError(
+                    f"storage {shown(str(key))} is declared twice, with different types or sizes", where=where, how=_HOW
+                )
+
+
+def _said(value: tuple[object, ...]) -> tuple[object, ...]:
+    """Return what an id says of a storage: how the key is written, the type, and the elements; untyped ones count bytes."""
+    _, storage_class, key, _, numel, *_ = value
+    dtype = dtype_of_storage_class(storage_class.name) if isinstance(storage_class, Global) else None
+    return type(key), dtype or U8, numel
 
 
 def storage_dtype(storage_class: Global, where: Location) -> DType | None:
@@ -115,8 +148,10 @@ def _parse_view(rest: list[object], numel: int, where: Location) -> StorageView 
     match rest:
         case [] | [None]:
             return None
-        case [(_, int() as offset, int() as view_numel)] if 0 <= offset <= offset + view_numel <= numel:
-            return StorageView(offset, view_numel)
+        case [(str() | int() as key, int() as offset, int() as view_numel)] if (
+            0 <= offset <= offset + view_numel <= numel
+        ):
+            return StorageView(str(key), offset, view_numel)
         case _:
             raise _malformed(f"the view {shown(rest)} does not fit into its storage of {numel} elements", where)
 

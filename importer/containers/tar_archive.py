@@ -13,6 +13,7 @@ Format facts: `legacy_load` within `_legacy_load` of torch/serialization.py; POS
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -40,6 +41,12 @@ __all__ = ["is_tar", "open_tar"]
 
 _BLOCK = 512
 _MAGIC, _MAGIC_AT = b"ustar", 257
+_PREFIX = slice(345, 500)
+_REGULAR, _FOLDER, _PAX = (b"0", b"\0"), b"5", b"x"
+_BINARY = 0x80
+_LARGEST_PAX = 1 << 16
+_PAX_LENGTH = re.compile(rb"([1-9]\d{0,5}) ")
+_HARMLESS_PAX = frozenset({b"atime", b"comment", b"ctime", b"gid", b"gname", b"mtime", b"uid", b"uname"})
 _TENSOR_HEAD = struct.Struct("<i4x")
 _HOW = "The file is damaged: download or copy it again."
 
@@ -51,17 +58,16 @@ class _TarMember(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class _Window:
-    """A storage, or the part of one a view means; `offset` in elements."""
+    """A storage, or the part of one a view means."""
 
     storage: FileRange
     dtype: DType
     numel: int
-    offset: int = 0
 
 
-def is_tar(head: bytes) -> bool:
-    """Whether a file that begins with `head` is a tar archive."""
-    return head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC
+def is_tar(head: bytes, *, checked: bool = False) -> bool:
+    """Whether a file that begins with `head` is a tar archive; `checked`: the checksum of its header fits, too."""
+    return head[_MAGIC_AT : _MAGIC_AT + len(_MAGIC)] == _MAGIC and (not checked or _checksum_fits(head[:_BLOCK]))
 
 
 def open_tar(file: SourceFile, limits: Limits) -> PickleContainer:
@@ -117,9 +123,10 @@ def _members(file: SourceFile, limits: Limits) -> Iterator[tuple[str, _TarMember
         header = file.read(at, _BLOCK) if at + _BLOCK <= file.size else bytes(_BLOCK)
         if not any(header):
             return
+        where = Location(path=file.path, offset=at)
         name = header[:100].split(b"\0")[0].decode("utf-8", "surrogateescape").removeprefix("./")
         start = at + _BLOCK
-        end = start + _member_size(header, Location(path=file.path, offset=at))
+        end = start + _member_size(header, where)
         if end > file.size:
             raise TruncatedError(
                 f"member {shown(name)} goes on after the end of the file",
@@ -130,7 +137,13 @@ def _members(file: SourceFile, limits: Limits) -> Iterator[tuple[str, _TarMember
             raise CorruptContainerError(
                 f"member {shown(name)} is there twice", where=Location(path=file.path), how=_HOW
             )
-        if header[156:157] in {b"0", b"\0"}:
+        kind = header[156:157]
+        is_folder = kind == _FOLDER or name.endswith("/")
+        if kind == _PAX and end - start <= _LARGEST_PAX:
+            _check_pax(file.read(start, end - start), where)
+        elif any(header[_PREFIX]) or kind not in {*_REGULAR, _FOLDER} or (is_folder and end > start):
+            raise _contested(f"member {shown(name)} is no plain file, or its name goes on elsewhere", where)
+        elif not is_folder:
             seen.add(name)
             yield name, _TarMember(start, end)
         at = end + -end % _BLOCK
@@ -147,15 +160,50 @@ def _members(file: SourceFile, limits: Limits) -> Iterator[tuple[str, _TarMember
 def _member_size(header: bytes, where: Location) -> int:
     """Return the size in a header after checking the header's checksum."""
     field = header[124:136]
-    try:
-        # Sizes above 8 GiB are binary, marked by the highest bit.
-        size = int.from_bytes(field[1:], "big") if field[0] & 0x80 else int(field.rstrip(b"\0 ") or b"0", 8)
-        checksum = int(header[148:156].rstrip(b"\0 "), 8)
-    except ValueError as error:
-        raise CorruptContainerError("a header of the tar archive is damaged", where=where, how=_HOW) from error
-    if checksum != sum(header[:148]) + 8 * ord(" ") + sum(header[156:]):
+    # Sizes above 8 GiB are binary, marked by the highest bit.
+    size = int.from_bytes(field[1:], "big") if field[0] == _BINARY else _octal(field)
+    if size is None:
+        raise CorruptContainerError("a header of the tar archive is damaged", where=where, how=_HOW)
+    if not _checksum_fits(header):
         raise CorruptContainerError("the checksum of a tar header is wrong", where=where, how=_HOW)
     return size
+
+
+def _octal(field: bytes) -> int | None:
+    digits = field.strip(b"\0 ")
+    return int(digits or b"0", 8) if not digits.strip(b"01234567") else None
+
+
+def _checksum_fits(header: bytes) -> bool:
+    return _octal(header[148:156]) == sum(header[:148]) + 8 * ord(" ") + sum(header[156:])
+
+
+def _check_pax(data: bytes, where: Location) -> None:
+    """Check that an extended header says nothing of names and sizes: torch on Python 3 writes one for fractions of seconds.
+
+    Raises:
+        CorruptContainerError: it does, or is damaged.
+    """
+    at = 0
+    while data[at : at + 1] not in {b"", b"\0"}:
+        length = _PAX_LENGTH.match(data, at)
+        end = at + int(length[1]) if length else 0
+        if length is None or not length.end() < end <= len(data) or data[end - 1 : end] != b"\n":
+            raise CorruptContainerError("an extended header of the tar archive is damaged", where=where, how=_HOW)
+        keyword, _, _ = data[length.end() : end].partition(b"=")
+        if keyword not in _HARMLESS_PAX:
+            raise _contested(
+                f"an extended header gives the next member another {shown(keyword.decode('latin-1'))}", where
+            )
+        at = end
+
+
+def _contested(what: str, where: Location) -> CorruptContainerError:
+    return CorruptContainerError(
+        f"{what}; readers of tar archives differ in what they make of that",
+        where=where,
+        how="Do not trust this file; get it from its source.",
+    )
 
 
 def _read_storages(stream: PickleStream, path: str) -> dict[str, _Window]:
@@ -181,7 +229,13 @@ def _add_view(windows: dict[str, _Window], view: object, where: Location) -> Non
             str(root_key) in windows and 0 <= offset <= offset + numel <= windows[str(root_key)].numel
         ):
             root = windows[str(root_key)]
-            windows[str(key)] = _Window(root.storage, root.dtype, numel, root.offset + offset)
+            if str(key) in windows:
+                raise CorruptContainerError(f"storage {shown(key)} is there twice", where=where, how=_HOW)
+            size = root.dtype.itemsize
+            inside = FileRange(
+                root.storage.file, root.storage.offset + offset * size, numel * size, root.storage.record
+            )
+            windows[str(key)] = _Window(inside, root.dtype, numel)
         case _:
             raise CorruptContainerError(f"{shown(view)} describes no view of a storage", where=where, how=_HOW)
 
@@ -200,7 +254,9 @@ def _read_tensors(stream: PickleStream, windows: Mapping[str, _Window], path: st
             raise CorruptContainerError(f"a tensor of rank {rank}", where=where, how=_HOW)
         numbers = struct.unpack(f"<{2 * rank + 1}q", stream.read(16 * rank + 8))
         sizes, strides, offset = numbers[:rank], numbers[rank:-1], numbers[-1]
-        tensors[str(key)] = strided(window.storage, window.dtype, sizes, strides, window.offset + offset)
+        if str(key) in tensors:
+            raise CorruptContainerError(f"tensor {shown(key)} is there twice", where=where, how=_HOW)
+        tensors[str(key)] = strided(window.storage, window.dtype, sizes, strides, offset)
     return tensors
 
 

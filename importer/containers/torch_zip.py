@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from importer.containers.base import PickleContainer, Resolved, StorageRecord, TableContainer
 from importer.containers.exported_program import read_exported
-from importer.containers.storage_ids import check_length, parse_storage_id
+from importer.containers.storage_ids import check_agreement, check_length, parse_storage_id
 from importer.containers.torchscript import read_script_classes
 from importer.containers.torchscript_json import read_json_archive
 from importer.containers.zip_archive import ZipArchive
@@ -51,13 +51,13 @@ def open_zip(file: SourceFile, limits: Limits) -> PickleContainer | TableContain
     root = find_root(archive, "archive_format")
     if root is not None and archive.read(f"{root}archive_format", "max_text_record_bytes").strip() == b"pt2":
         return read_exported(archive, root, big_endian=_is_big_endian(archive, root))
-    if "serialized_state_dict.pt" in archive.entries:
-        return _open_inner(archive, "serialized_state_dict.pt", limits)
+    if (inner := archive.find("serialized_state_dict.pt")) is not None:
+        return _open_inner(archive, inner, limits)
     root = find_root(archive, ".data/extern_modules")
     if root is not None:
         return TorchArchive(archive, root, _only_pickle(archive, root)).open(limits)
     root = find_root(archive, "model.json")
-    if root is not None and f"{root}version" in archive.entries:
+    if root is not None and archive.find(f"{root}version") is not None:
         return read_json_archive(archive, root, limits)
     raise _foreign_archive(archive)
 
@@ -71,7 +71,7 @@ class TorchArchive:
         """Look at `archive` below `root`, which is empty or ends in a slash, for the object of that name."""
         self._archive = archive
         self._root = root
-        self._object = f"{root}{name}"
+        self._object = archive.find(f"{root}{name}") or f"{root}{name}"
         self._where = Location(path=archive.file.path, record=self._object)
         self._records: dict[str, StorageRecord] = {}
 
@@ -79,8 +79,9 @@ class TorchArchive:
         """Unpickle the object and say which layout this is."""
         names = self._archive.entries
         data = self._archive.read(self._object, "max_pickle_bytes")
-        tree = unpickle(data, where=self._where, limits=limits)
-        scripted = f"{self._root}constants.pkl" in names
+        tree = unpickle(data, where=self._where, limits=limits, budget=self._archive.file.budget)
+        check_agreement(tree.persistent_ids, self._where)
+        scripted = self._archive.find(f"{self._root}constants.pkl") is not None
         notes: list[str] = []
         if self._archive.archive_start:
             notes.append(f"{self._archive.archive_start} bytes before the archive are ignored")
@@ -109,8 +110,8 @@ class TorchArchive:
             return identity
         key = identity.key
         record = self._records.get(key)
-        # One storage may be named with two types: views of an untyped one.
-        if record is None or record.dtype is not identity.dtype or record.numel != identity.numel:
+        # A storage of bytes may be named as an untyped one as well.
+        if record is None or record.dtype is not identity.dtype:
             storage = self._archive.storage(self._record_name(key))
             check_length(storage, identity)
             record = self._records[key] = StorageRecord(storage, identity.dtype, identity.numel, key)
@@ -118,8 +119,8 @@ class TorchArchive:
 
     def _record_name(self, key: str) -> str:
         for folder, extension in _STORAGE_RECORDS:
-            name = f"{self._root}{folder}{key}{extension}"
-            if name in self._archive.entries:
+            name = self._archive.find(f"{self._root}{folder}{key}{extension}")
+            if name is not None:
                 return name
         raise MissingFileError(
             f"record {shown(f'{self._root}data/{key}')} does not exist in the archive",
@@ -129,8 +130,8 @@ class TorchArchive:
 
 
 def _is_big_endian(archive: ZipArchive, root: str) -> bool:
-    name = f"{root}byteorder"
-    if name not in archive.entries:
+    name = archive.find(f"{root}byteorder")
+    if name is None:
         return False
     order = archive.read(name, "max_text_record_bytes").strip()
     if order not in {b"little", b"big"}:
@@ -178,17 +179,21 @@ def find_root(archive: ZipArchive, record: str) -> str | None:
     """Return the folder (empty or ending in a slash) in which `record` lies least deep, None if there is none.
 
     Raises:
-        CorruptContainerError: two folders at the same depth have one.
+        CorruptContainerError: two folders at the same depth have one, or it is not the folder of the first entry, in which
+            alone torch looks.
     """
-    roots = [name[: -len(record)] for name in archive.entries if name == record or name.endswith(f"/{record}")]
+    names = {name: name.lower() for name in archive.entries if name[-len(record) :].lower() == record}
+    roots = [name[: -len(record)] for name, lower in names.items() if lower == record or lower.endswith(f"/{record}")]
+    if len(roots) < 2:  # noqa: PLR2004 - a choice
+        return roots[0] if roots else None
     roots.sort(key=lambda root: (root.count("/"), root))
-    if len(roots) > 1 and roots[0].count("/") == roots[1].count("/"):
-        raise CorruptContainerError(
-            f"the archive holds more than one checkpoint: {shown(roots[0])} and {shown(roots[1])}",
-            where=Location(path=archive.file.path),
-            how="Unpack it and zip each folder by itself.",
-        )
-    return roots[0] if roots else None
+    if roots[0] == archive.first_folder and roots[1].count("/") > 1:
+        return roots[0]
+    raise CorruptContainerError(
+        f"the archive holds more than one checkpoint: {shown(roots[0])} and {shown(roots[1])}",
+        where=Location(path=archive.file.path),
+        how="Unpack it and zip each folder by itself.",
+    )
 
 
 def _foreign_archive(archive: ZipArchive) -> UnknownContainerError:

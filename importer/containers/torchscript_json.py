@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from importer.arrays import Array, strided
+from importer.budgets import TENSOR
 from importer.containers.base import TableContainer
 from importer.containers.files import parse_json_object
 from importer.containers.json_fields import JsonFields, Message
@@ -44,13 +45,15 @@ def read_json_archive(archive: ZipArchive, root: str, limits: Limits) -> TableCo
     """
     record = f"{root}model.json"
     where = Location(path=archive.file.path, record=record)
-    model = parse_json_object(archive.read(record, "max_text_record_bytes"), where)
+    text = archive.read(record, "max_text_record_bytes")
+    model = parse_json_object(text, where, archive.file.budget, max_depth=2 * limits.max_nesting)
     table = _JsonArchiveReader(archive, root, where, limits, _attribute_values(archive, root, limits))
     tensors = table.messages(model, "tensors")
     named: dict[str, Array] = {}
     for name, index in table.parameters(table.message(model, "mainModule")):
         if not 0 <= index < len(tensors) or name in named:
             raise table.corrupt(f"the tensor {shown(name)} is missing or there twice")
+        archive.file.budget.spend(TENSOR + len(name), where)
         named[name] = table.array(tensors[index])
     return TableContainer(kind="torchscript", paths=(archive.file.path,), arrays=named)
 
@@ -61,7 +64,9 @@ def _attribute_values(archive: ZipArchive, root: str, limits: Limits) -> Sequenc
     if record not in archive.entries:
         return ()
     where = Location(path=archive.file.path, record=record)
-    value = unpickle(archive.read(record, "max_pickle_bytes"), where=where, limits=limits).value
+    value = unpickle(
+        archive.read(record, "max_pickle_bytes"), where=where, limits=limits, budget=archive.file.budget
+    ).value
     return value if isinstance(value, tuple | list) else ()
 
 
@@ -100,7 +105,8 @@ class _JsonArchiveReader(JsonFields):
             for name, index in self.tensor_attributes(module):
                 if name not in buffers:
                     yield prefix + name, index
-            children = reversed(self.messages(module, "submodules"))
+            children = self.messages(module, "submodules")[::-1]
+            self._archive.file.budget.spend(len(prefix) * (1 + len(own) + len(children)), self.where)
             pending += [(f"{prefix}{self.text(child, 'name')}.", depth + 1, child) for child in children]
 
     def tensor_attributes(self, module: Message) -> Iterator[tuple[str, int]]:

@@ -21,7 +21,7 @@ from importer.errors import CorruptContainerError, LimitError, Location, Truncat
 from importer.limits import Limits
 from importer.storages import FileRange, InflatedRange, SourceFile, Storage
 
-__all__ = ["ZipArchive", "ZipEntry", "has_directory"]
+__all__ = ["ZipArchive", "ZipEntry", "ends_as_archive", "has_directory"]
 
 _END = struct.Struct("<4s4H2LH")
 _END64_LOCATOR = struct.Struct("<4sLQL")
@@ -35,6 +35,8 @@ _EXTRA = struct.Struct("<2H")
 _USUAL_HEADER_BYTES = 256
 
 _END_SIGNATURE = b"PK\x05\x06"
+_LOCAL_SIGNATURE = b"PK\x03\x04"
+_CENTRAL_SIGNATURE = b"PK\x01\x02"
 _MAX_COMMENT = 0xFFFF
 _UNKNOWN_16, _UNKNOWN_32 = 0xFFFF, 0xFFFFFFFF
 _ZIP64_EXTRA = 1
@@ -44,6 +46,9 @@ _STORED, _DEFLATED = 0, 8
 _ENCRYPTED = 0x2041
 # Bit 3: sizes and checksum follow the data, and the local header may hold zeros instead.
 _DESCRIPTOR_FOLLOWS = 0x8
+
+_INFLATED_BYTE = 4
+"""What a byte of a small record that inflates costs: text of pickles takes up to four bytes a character."""
 
 _HOW = "Download or copy the file again."
 
@@ -86,7 +91,7 @@ class ZipEntry:
         """
         block = self.file.read(self.header, max(_LOCAL.size, min(_USUAL_HEADER_BYTES, self.end - self.header)))
         signature, _, flags, method, _, _, crc, compressed, size, name_length, extra_length = _LOCAL.unpack_from(block)
-        if signature != b"PK\x03\x04":
+        if signature != _LOCAL_SIGNATURE:
             raise self.corrupt("there is no header where the directory says")
         begin = self.header + _LOCAL.size
         variable = block[_LOCAL.size : _LOCAL.size + name_length + extra_length]
@@ -133,10 +138,11 @@ class ZipArchive:
     Attributes:
         file: the open file.
         entries: by name, in directory order, folder entries left out.
+        first_folder: with its slash, the folder of the first entry, in which torch looks for everything.
         archive_start: bytes before the archive.
     """
 
-    __slots__ = ("_limits", "archive_start", "entries", "file")
+    __slots__ = ("_by_lower_case", "_limits", "_paid", "archive_start", "entries", "file", "first_folder")
 
     def __init__(self, file: SourceFile, limits: Limits, *, start: int = 0, end: int | None = None) -> None:
         """Read and check the directory; `start` and `end` bound an archive that is part of a larger file.
@@ -155,9 +161,16 @@ class ZipArchive:
         self.archive_start = directory.archive_start
         entries = _read_directory(file, directory)
         _settle_ends(entries, directory)
+        self.first_folder = next(iter(entries), "").partition("/")[0] + "/"
         for name in [name for name in entries if name.endswith("/")]:
             del entries[name]
         self.entries: Mapping[str, ZipEntry] = entries
+        self._by_lower_case = _without_case(entries)
+        self._paid: set[str] = set()
+
+    def find(self, name: str) -> str | None:
+        """Return the entry of that name as the directory spells it: torch looks names up without regard to case."""
+        return name if name in self.entries else self._by_lower_case.get(name.lower())
 
     def read(self, name: str, limit: str) -> bytes:
         """Return the whole contents of a small record; `limit` names the field of `Limits` that bounds it.
@@ -178,8 +191,9 @@ class ZipArchive:
                 where=entry.where,
                 how="Raise the limit if this file is meant to be so large.",
             )
-        storage = self.storage(name)
+        storage = self._storage(entry)
         if isinstance(storage, InflatedRange):
+            self.file.budget.spend(_INFLATED_BYTE * entry.size, entry.where)
             return b"".join(storage.blocks())
         data = self.file.read(entry.locate(), entry.size)
         if entry.crc and zlib.crc32(data) != entry.crc:
@@ -190,10 +204,18 @@ class ZipArchive:
         """Return a record as bytes to be read on demand; its local header is checked at the first read.
 
         Raises:
-            LimitError: it inflates too much.
+            LimitError: it inflates too much, or all that were asked for do.
             UnsupportedError: compressed by another method than deflate.
         """
         entry = self.entries[name]
+        storage = self._storage(entry)
+        if isinstance(storage, InflatedRange) and name not in self._paid:
+            self._paid.add(name)
+            self.file.budget.inflate(entry.size, entry.compressed, entry.where)
+        return storage
+
+    def _storage(self, entry: ZipEntry) -> FileRange | InflatedRange:
+        name = entry.name
         if entry.method == _STORED:
             return FileRange(self.file, entry.locate, entry.size, name)
         if entry.method != _DEFLATED:
@@ -231,8 +253,31 @@ class ZipArchive:
 
 
 def has_directory(file: SourceFile) -> bool:
-    """Whether a file ends like a ZIP archive."""
+    """Whether a file ends like a ZIP archive, or has the end of one within its last bytes."""
     return _find_end(file, 0, file.size) is not None
+
+
+def ends_as_archive(file: SourceFile) -> bool:
+    """Whether a file ends with exactly the end record of a ZIP archive, so that its readers take it for one."""
+    found = _find_end(file, 0, file.size)
+    if found is None:
+        return False
+    position, record = found
+    *_, comment = _END.unpack(record)
+    return position + _END.size + int(comment) == file.size
+
+
+def _without_case(entries: Mapping[str, ZipEntry]) -> dict[str, str]:
+    """Return the names by their lower case.
+
+    Raises:
+        CorruptContainerError: two differ in nothing else: torch takes either for the other.
+    """
+    names = {name.lower(): name for name in entries}
+    if len(names) < len(entries):
+        entry = next(entry for name, entry in entries.items() if names[name.lower()] != name)
+        raise entry.contested("has a twin whose name differs in upper and lower case only")
+    return names
 
 
 def _find_directory(file: SourceFile, start: int, end: int) -> _Directory:
@@ -257,11 +302,31 @@ def _find_directory(file: SourceFile, start: int, end: int) -> _Directory:
     archive_start = directory_start - offset
     if directory_start < start or archive_start < start:
         raise _corrupt_directory(file, position, "its own end record points outside of the file")
+    if archive_start > start:
+        _check_only_archive(file, start, offset)
     return _Directory(directory_start, size, count, archive_start)
 
 
+def _check_only_archive(file: SourceFile, start: int, offset: int) -> None:
+    """Refuse bytes before an archive that are one too: readers that count from the file's start see that one.
+
+    Raises:
+        CorruptContainerError: they are.
+    """
+    begins = file.read(start, len(_LOCAL_SIGNATURE)) == _LOCAL_SIGNATURE
+    at = start + offset
+    if begins or (
+        at + len(_CENTRAL_SIGNATURE) <= file.size and file.read(at, len(_CENTRAL_SIGNATURE)) == _CENTRAL_SIGNATURE
+    ):
+        raise CorruptContainerError(
+            "the file holds two archives, one after the other, and readers differ in which one they take",
+            where=Location(path=file.path, offset=start),
+            how="Do not trust this file; get it from its source.",
+        )
+
+
 def _find_end(file: SourceFile, start: int, end: int) -> tuple[int, bytes] | None:
-    """Return offset and bytes of the end record: the last one, as every reader takes it."""
+    """Return offset and bytes of the end record: the last one, as every reader takes it, whatever follows it."""
     # Archives without a comment, as torch writes them, need not have their last 64 KiB read.
     for tail_length in (_END.size, _END.size + _MAX_COMMENT):
         tail_start = max(start, end - tail_length)
@@ -317,7 +382,7 @@ def _read_directory(file: SourceFile, directory: _Directory) -> dict[str, ZipEnt
         name_at = at + _CENTRAL.size
         extra_at = name_at + name_length
         at = extra_at + extra_length + comment_length
-        if signature != b"PK\x01\x02" or at > len(data):
+        if signature != _CENTRAL_SIGNATURE or at > len(data):
             raise _corrupt_directory(file, directory.start + name_at - _CENTRAL.size, "an entry is damaged")
         name = _text(data[name_at:extra_at])
         if _UNKNOWN_32 in (size, compressed, header):

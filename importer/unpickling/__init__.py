@@ -5,7 +5,7 @@
 
 from importer.unpickling.machine import collection_paused, unpickle
 from importer.unpickling.opcodes import OPCODES, Buffer, Instruction, Opcode, disassemble
-from importer.unpickling.values import Call, Callee, Global, PersistentId, Unpickled
+from importer.unpickling.values import Call, Callee, Global, Key, PersistentId, Unpickled, plain
 
 __all__ = [
     "OPCODES",
@@ -14,10 +14,12 @@ __all__ = [
     "Callee",
     "Global",
     "Instruction",
+    "Key",
     "Opcode",
     "PersistentId",
     "Unpickled",
     "collection_paused",
     "disassemble",
+    "plain",
     "unpickle",
 ]

@@ -10,7 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from importer.budgets import SET
 from importer.errors import UnsupportedError, shown
+from importer.unpickling.container_calls import REBUILDERS
 from importer.unpickling.state import State, kind_of
 from importer.unpickling.values import Call, Global, PersistentId
 
@@ -22,7 +24,6 @@ Action: TypeAlias = Callable[[State, Any], None]
 _HIGHEST_PROTOCOL = 5
 _HIGHEST_MEMO_INDEX = 0xFFFFFFFF
 _TEXT_DIGITS_PER_BYTE = 3  # a byte is 2.4 digits; rounded up
-_REBUILDS = ("torch._utils", "torch._tensor")
 
 
 # Text and numbers
@@ -155,9 +156,18 @@ def _dict(state: State, _argument: None) -> None:
 
 def _frozenset(state: State, _argument: None) -> None:
     items = state.unmarked()
-    for item in items:
-        state.check_key(item)
-    state.stack.append(frozenset(items))
+    state.budget.spend(SET)
+    state.stack.append(frozenset(_as_keys(state, items)))
+
+
+def _as_keys(state: State, items: list[object]) -> list[object]:
+    """Return what to use for keys, or for elements of a set."""
+    return [item if type(item) is str else state.key(item) for item in items]
+
+
+def _empty_set(state: State, _argument: None) -> None:
+    state.budget.spend(SET)
+    state.stack.append(set())
 
 
 def _append(state: State, _argument: None) -> None:
@@ -186,12 +196,9 @@ def _set_item(state: State, _argument: None) -> None:
 def _set_entries(state: State, items: list[object]) -> None:
     """Fill the dict on top of the stack, or what would behave like one, with keys and values in turn."""
     target = state.stack[-1]
-    keys = items[::2]
     if len(items) % 2:
         raise state.malformed("a key has no value")
-    for key in keys:
-        if type(key) is not str:
-            state.check_key(key)
+    keys = _as_keys(state, items[::2])
     if type(target) is not dict:
         _refuse_filling(state, target)
         if target.entries is None:
@@ -202,7 +209,7 @@ def _set_entries(state: State, items: list[object]) -> None:
 
 def _refuse_filling(state: State, target: object) -> None:
     """Refuse to fill what is no container: a number, a class, a tensor."""
-    rebuilt = isinstance(target, Call) and isinstance(target.callable, Global) and target.callable.module in _REBUILDS
+    rebuilt = isinstance(target, Call) and isinstance(target.callable, Global) and target.callable.module in REBUILDERS
     if rebuilt or not isinstance(target, Call):
         raise state.malformed(f"a {kind_of(target)} cannot be filled")
 
@@ -212,9 +219,7 @@ def _add_items(state: State, _argument: None) -> None:
     target = state.stack[-1]
     if type(target) is not set:
         raise state.malformed(f"a {kind_of(target)} is no set")
-    for item in items:
-        state.check_key(item)
-    target.update(items)
+    target.update(_as_keys(state, items))
 
 
 # Globals, calls, the outside
@@ -370,7 +375,7 @@ ACTIONS: dict[str, Action] = {
     "DICT": _dict,
     "SETITEM": _set_item,
     "SETITEMS": lambda state, _: _set_entries(state, state.unmarked()),
-    "EMPTY_SET": _pushes(lambda _: set()),
+    "EMPTY_SET": _empty_set,
     "ADDITEMS": _add_items,
     "FROZENSET": _frozenset,
     "GLOBAL": _global,

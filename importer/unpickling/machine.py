@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import repeat
 
+from importer.budgets import OPCODE, Budget
 from importer.errors import Location, TruncatedError
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.unpickling.actions import ACTIONS
@@ -27,15 +28,17 @@ _LONG_BINPUT, _MARK, _REDUCE, _TUPLE, _TUPLE1, _NEWFALSE, _STOP = b"r(Rt\x85\x89
 _unpack_u16 = struct.Struct("<H").unpack_from
 _unpack_u32 = struct.Struct("<I").unpack_from
 _TENSOR_END = struct.Struct("<3sI2sI2sI")
-_TORCH_UTILS = (
-    "torch._utils"  # its functions call nothing they are given, and whole models have one around every tensor
-)
 _HIGHEST_SHORT_INDEX = 0xFF
+_LAZY_BITS = 6  # a tensor with more arguments has some, which `State.call` looks at
+_CHUNK = 1 << 14
+"""Instructions between two payments."""
 
 _RARER = {code: (opcode, ACTIONS[opcode.name]) for code, opcode in OPCODES.items() if opcode.name in ACTIONS}
 
 
-def unpickle(data: Buffer, *, where: Location, limits: Limits = DEFAULT_LIMITS, start: int = 0) -> Unpickled:
+def unpickle(
+    data: Buffer, *, where: Location, limits: Limits = DEFAULT_LIMITS, start: int = 0, budget: Budget | None = None
+) -> Unpickled:
     """Read the pickle that begins at `start` of `data`; what follows its `STOP` is left alone.
 
     Args:
@@ -43,6 +46,7 @@ def unpickle(data: Buffer, *, where: Location, limits: Limits = DEFAULT_LIMITS, 
         where: file and record the bytes come from, for errors; its offset is that of `data[0]`.
         limits: bounds; `max_pickle_bytes`, `max_opcodes`, `max_integer_bytes` and those on keys apply here.
         start: offset of the first opcode.
+        budget: what it may cost, in the account of the whole source; one for these bytes alone if not given.
 
     Returns:
         The value with everything the pickle names, `end` being the offset behind it.
@@ -53,7 +57,7 @@ def unpickle(data: Buffer, *, where: Location, limits: Limits = DEFAULT_LIMITS, 
         UnsupportedError: an unknown protocol, an extension code, an out-of-band buffer.
         LimitError: a bound is passed.
     """
-    state = State(where, limits)
+    state = State(where, limits, Budget(limits, len(data) - start) if budget is None else budget)
     bounded = data
     if len(data) - start > limits.max_pickle_bytes:
         bounded = memoryview(data)[: start + limits.max_pickle_bytes]
@@ -77,6 +81,7 @@ def unpickle(data: Buffer, *, where: Location, limits: Limits = DEFAULT_LIMITS, 
         tuple(state.persistent_ids),
         tuple(state.instantiated.values()),
         tuple(state.handed),
+        tuple(state.nested),
     )
 
 
@@ -98,8 +103,28 @@ def collection_paused() -> Iterator[None]:
             gc.enable()
 
 
-def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR0912, PLR0915 - see the docstring
-    """Carry out opcodes up to `STOP` and return the offset behind it.
+def _run(state: State, data: Buffer, position: int) -> int:
+    """Carry out opcodes up to `STOP`, paying for them, and return the offset behind it.
+
+    Raises:
+        EOFError: the bytes end before.
+    """
+    left, ended = state.limits.max_opcodes, False
+    while left > 0:
+        begin, count = position, min(left, _CHUNK)
+        position, ended = _run_chunk(state, data, position, count)
+        left -= count
+        state.at = position - 1
+        # At most one instruction a byte.
+        state.budget.spend(OPCODE * min(count, position - begin), state.here)
+        if ended:
+            return position
+    allowed = state.limits.max_opcodes
+    raise state.limit("the pickle does not end", limit="max_opcodes", allowed=allowed, actual=allowed + 1)
+
+
+def _run_chunk(state: State, data: Buffer, position: int, count: int) -> tuple[int, bool]:  # noqa: C901, PLR0912, PLR0915 - see the docstring
+    """Carry out `count` opcodes, or those up to `STOP`; return the offset behind the last one and whether that was it.
 
     The opcodes of a state dict are carried out right here, commonest first: there are some 35 for every tensor, and a
     call for each would double the time. Reading past the end is not checked each time either: a slice that comes out
@@ -109,9 +134,10 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
         EOFError: the bytes end before.
     """
     stack, metastack, memo, scattered, called = state.stack, state.metastack, state.memo, state.scattered, state.called
+    special = state.special
     code = 0
     try:
-        for _ in repeat(None, state.limits.max_opcodes):
+        for _ in repeat(None, count):
             code = data[position]
             position += 1
             if code == _LONG_BINPUT and _unpack_u32(data, position)[0] == len(memo) and not scattered:
@@ -137,8 +163,9 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
             elif (
                 code == _REDUCE
                 and type(args := stack[-1]) is tuple
-                and (not args or type(args[0]) not in HANDED)
+                and (not args or (type(args[0]) not in HANDED and len(args) <= _LAZY_BITS))
                 and type(target := stack[-2]) is Global
+                and (not args or id(target) not in special)
             ):
                 stack.pop()
                 called[id(target)] = target
@@ -157,15 +184,15 @@ def _run(state: State, data: Buffer, position: int) -> int:  # noqa: C901, PLR09
                 position += 2
             elif code == _STOP:
                 state.stack[:] = [stack[-1]]
-                return position
+                return position, True
             else:
                 state.stack = stack
                 position = _carry_out(state, code, data, position)
                 stack = state.stack
     except (LookupError, struct.error) as error:
         raise _explained(state, data, position, code, error) from None
-    allowed = state.limits.max_opcodes
-    raise state.limit("the pickle does not end", limit="max_opcodes", allowed=allowed, actual=allowed + 1)
+    state.stack = stack
+    return position, False
 
 
 def _push_false(state: State, data: Buffer, position: int) -> int:
@@ -180,11 +207,18 @@ def _push_false(state: State, data: Buffer, position: int) -> int:
     count = len(memo)
     end = position + 2 + _TENSOR_END.size
     puts = _TENSOR_END.pack(b")Rr", count, b"tr", count + 1, b"Rr", count + 2)
-    if data[position + 2 : end] != puts or data[position] != _BINGET or count <= _HIGHEST_SHORT_INDEX:
+    if (
+        data[position + 2 : end] != puts
+        or data[position] != _BINGET
+        or count <= _HIGHEST_SHORT_INDEX
+        or len(stack) >= _LAZY_BITS
+    ):
         return position
     outer = state.metastack[-1] if state.metastack and not state.scattered else []
     hooks = memo[data[position + 1]]
     if type(hooks) is not Global or not outer or type(target := outer[-1]) is not Global:
+        return position
+    if id(target) in state.special:
         return position
     state.called[id(hooks)] = hooks
     state.called[id(target)] = target

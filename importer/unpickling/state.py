@@ -8,9 +8,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from importer.budgets import OPCODE, Budget
 from importer.errors import LimitError, Location, MalformedPickleError, shown
 from importer.limits import Limits
-from importer.unpickling.values import Call, Callee, Global, PersistentId
+from importer.unpickling.container_calls import REBUILDERS, copied, is_filled_when_made, is_special, is_unpickler
+from importer.unpickling.values import Call, Callee, Global, Key, PersistentId
 
 __all__ = ["HANDED", "State", "kind_of"]
 
@@ -20,8 +22,8 @@ HANDED = frozenset({Global, Call, list})
 _TORCH_UTILS = (
     "torch._utils"  # its functions call nothing they are given, and whole models have one around every tensor
 )
-_LARGEST_KEY = 1 << 63
-_KEYS = (str, bytes, float, bool, type(None), Global, Call, PersistentId)
+_LARGEST_PLAIN_KEY = 1 << 16
+_KEYS = (str, bytes, int, float, type(None), Global, Call, PersistentId, Key)
 
 
 class State:
@@ -37,15 +39,17 @@ class State:
         instantiated: the classes of every object made without a call, by identity.
         handed: calls whose first argument may be called in turn.
         persistent_ids: every reference to the outside.
-        composite_keys: keys so far whose hash the file can choose.
+        special: identities of the globals whose calls `container_calls` knows more about.
+        nested: bytes that a plain unpickler would unpickle in turn.
+        budget: what the pickle may cost.
         at: offset of the opcode at work.
         name: its name.
     """
 
     __slots__ = (
         "at",
+        "budget",
         "called",
-        "composite_keys",
         "globals",
         "handed",
         "instantiated",
@@ -53,14 +57,17 @@ class State:
         "memo",
         "metastack",
         "name",
+        "nested",
         "persistent_ids",
         "scattered",
+        "special",
         "stack",
         "where",
     )
 
-    def __init__(self, where: Location, limits: Limits) -> None:
+    def __init__(self, where: Location, limits: Limits, budget: Budget) -> None:
         self.where = where
+        self.budget = budget
         self.limits = limits
         self.stack: list[Any] = []
         self.metastack: list[list[Any]] = []
@@ -71,7 +78,8 @@ class State:
         self.instantiated: dict[int, Callee] = {}
         self.handed: list[Call] = []
         self.persistent_ids: list[PersistentId] = []
-        self.composite_keys = 0
+        self.special: set[int] = set()
+        self.nested: list[object] = []
         self.at = 0
         self.name = ""
 
@@ -128,6 +136,8 @@ class State:
         node = self.globals.get((module, name))
         if node is None:
             node = self.globals[module, name] = Global(module, name)
+            if is_special(module, name):
+                self.special.add(id(node))
         return node
 
     def _check_call(self, target: object, args: object) -> None:
@@ -141,7 +151,8 @@ class State:
         """Return an inert call, and note what would be called."""
         self._check_call(target, args)
         self.called[id(target)] = target
-        call = Call(target, args, kwargs)
+        known = type(target) is Global and (id(target) in self.special or target.module in REBUILDERS)
+        call = self._copied(target, args) if known else Call(target, args, kwargs)
         if args and type(args[0]) in HANDED and not (type(target) is Global and target.module == _TORCH_UTILS):
             self.handed.append(call)
         return call
@@ -150,29 +161,37 @@ class State:
         """Return an inert object of a class that is not called, only made an empty object of."""
         self._check_call(target, args)
         self.instantiated[id(target)] = target
+        if id(target) in self.special:
+            return self._copied(target, args if is_filled_when_made(target) else ())
         return Call(target, args, kwargs)
 
-    def check_key(self, key: object) -> None:
-        """Refuse as a key what cannot be hashed, or only at a cost that the file chooses.
+    def _copied(self, target: Global, args: tuple[object, ...]) -> Call:
+        """Return a call of a container with what it copies, or of a function with bytes that it would unpickle."""
+        self.budget.spend(
+            OPCODE * sum(len(arg) for arg in args if isinstance(arg, list | tuple | set | frozenset | dict))
+        )
+        if is_unpickler(target):
+            self.nested.extend(args[:1])
+        try:
+            return copied(target, args, self.key)
+        except ValueError as error:
+            raise self.malformed(f"{kind_of(target)}: {error}") from None
 
-        Tuples are hashed through all they contain, each time anew, and their hashes and those of long integers can be
-        made to collide: so tuples are kept short and few. Hashes of strings are secret.
+    def key(self, key: object) -> object:
+        """Return what to use for a key that is no text: itself, or, where a file could choose its hash, a `Key`.
+
+        Raises:
+            MalformedPickleError: Python cannot hash it, or it is too large.
         """
+        if isinstance(key, int | float) and 0 <= key < _LARGEST_PLAIN_KEY and key == int(key):
+            return key  # too few of these to hold up a look-up
         parts = [key]
         for part in parts:
             if isinstance(part, tuple | frozenset) and len(parts) + len(part) <= self.limits.max_key_parts:
                 parts.extend(part)
-            elif type(part) is int and -_LARGEST_KEY <= part < _LARGEST_KEY:
-                continue
             elif not isinstance(part, _KEYS):
                 raise self.malformed(f"a {kind_of(part)} cannot be a key")
-        if isinstance(key, tuple | frozenset) and not all(isinstance(part, str | tuple | frozenset) for part in parts):
-            self.composite_keys += 1
-            allowed = self.limits.max_composite_keys
-            if self.composite_keys > allowed:
-                raise self.limit(
-                    "too many keys are tuples", limit="max_composite_keys", allowed=allowed, actual=allowed + 1
-                )
+        return Key(key) if any(isinstance(part, int | float) for part in parts) else key
 
 
 def kind_of(value: object) -> str:

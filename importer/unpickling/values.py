@@ -5,10 +5,11 @@ Not here: how they come about (`importer.unpickling.machine`), and what any of t
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import TypeAlias
 
-__all__ = ["Call", "Callee", "Global", "PersistentId", "Unpickled"]
+__all__ = ["Call", "Callee", "Global", "Key", "PersistentId", "Unpickled", "plain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +64,54 @@ class PersistentId:
         return f"<PersistentId of a {type(self.value).__name__}>"
 
 
+_SALT = os.urandom(16).hex()
+
+
+class Key:
+    """A key of a dictionary, or element of a set, whose hash a file could choose: a number, or what numbers are in.
+
+    Equal where Python's own keys are. The hash is that of a text, with a salt: Python hashes numbers without one, so that a
+    file could have thousands of them meet in one place, and each look-up pass them all.
+
+    Attributes:
+        value: the key as pickled.
+    """
+
+    __slots__ = ("_hash", "value")
+
+    def __init__(self, value: object) -> None:
+        self.value = value
+        self._hash = hash(_SALT + _spelled(value))
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is Key and (self.value is other.value or self.value == other.value)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return str(self.value)
+
+
+def plain(key: object) -> object:
+    """Return a key, or an element of a set, as pickled."""
+    return key.value if type(key) is Key else key
+
+
+def _spelled(value: object) -> str:
+    """Return a text that is the same for equal keys (1, 1.0 and True are equal)."""
+    if isinstance(value, int | float):
+        whole = int(value) if isinstance(value, int) or value.is_integer() else None
+        return value.hex() if whole is None and isinstance(value, float) else f"{whole:x}"
+    if isinstance(value, tuple):
+        return f"({','.join(map(_spelled, value))})"
+    if isinstance(value, frozenset):
+        return f"{{{','.join(sorted(_spelled(plain(part)) for part in value))}}}"
+    if isinstance(value, str):
+        return repr(value)
+    return f"{type(value).__name__} {value!r}" if isinstance(value, bytes | type(None) | Global) else str(id(value))
+
+
 Callee: TypeAlias = Global | Call | PersistentId
 """What a pickle can call."""
 
@@ -79,6 +128,7 @@ class Unpickled:
         persistent_ids: every reference to the outside, in order, repetitions included.
         instantiated: classes of which empty objects would be made without a call of them (`NEWOBJ`), each once.
         handed: the calls that get a class, function, list or other call as their first argument, which they may call.
+        nested: bytes that a plain unpickler would unpickle in turn.
     """
 
     value: object
@@ -88,3 +138,4 @@ class Unpickled:
     persistent_ids: tuple[PersistentId, ...]
     instantiated: tuple[Callee, ...] = ()
     handed: tuple[Call, ...] = ()
+    nested: tuple[object, ...] = ()

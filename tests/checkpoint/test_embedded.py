@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from importer.arrays import to_numpy
+from importer.budgets import Budget
 from importer.checkpoint.embedded import embedded_storage, is_embedded
 from importer.checkpoint.found import Dense
 from importer.checkpoint.tensors import TensorReader
 from importer.errors import MalformedPickleError, TensorError, TruncatedError
-from importer.limits import DEFAULT_LIMITS
 from importer.unpickling import PersistentId
 from tests.builders.pickles import call, dump, glob, storage, tensor
 from tests.checkpoint.conftest import SIX_FLOATS, WHERE, resolve, walked
@@ -66,4 +66,4 @@ def test_only_torchs_own_function_makes_one() -> None:
 )
 def test_bytes_that_are_no_whole_storage_are_an_error(args: tuple[object, ...], error: type[Exception]) -> None:
     with pytest.raises(error):
-        embedded_storage(call(LOAD, *args), "key", WHERE, DEFAULT_LIMITS)
+        embedded_storage(call(LOAD, *args), "key", WHERE, Budget())

@@ -55,7 +55,7 @@ def test_a_place_one_may_not_look_at_is_no_folder(monkeypatch: pytest.MonkeyPatc
 def test_an_error_of_the_system_comes_with_advice(
     save: Save, monkeypatch: pytest.MonkeyPatch, number: int, advice: str
 ) -> None:
-    def refuse(_: object) -> SourceFile:
+    def refuse(*_: object) -> SourceFile:
         raise OSError(number, "no")
 
     path = save(b"abc")
@@ -124,5 +124,5 @@ def test_a_name_inside_the_folder_is_a_path(name: str) -> None:
     "name", ["", "/etc/passwd", "../model.bin", "a/../../b", "..", "c:\\model.bin", "a\\b", "c:model", "a\0b"]
 )
 def test_a_name_that_leaves_the_folder_is_refused(name: str) -> None:
-    with pytest.raises(CorruptContainerError, match="leaves the folder"):
+    with pytest.raises(CorruptContainerError, match=r"leaves the folder|no file can be called"):
         path_inside(Path("/models"), name, WHERE)
