@@ -20,7 +20,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("arrays", "unpickling"),
     ("containers", "quantized"),
     ("checkpoint",),
-    ("adapters",),
+    ("adapters", "merging"),
     ("recipes", "writers"),
     ("plan",),
     ("report",),

@@ -4,6 +4,17 @@
 """
 
 from importer.checkpoint.contents import Checkpoint, ForeignGlobal, Module, Quantization, Tensor, Unsupported
+from importer.checkpoint.joining import component_folders, join_checkpoints
 from importer.checkpoint.opening import open_checkpoint
 
-__all__ = ["Checkpoint", "ForeignGlobal", "Module", "Quantization", "Tensor", "Unsupported", "open_checkpoint"]
+__all__ = [
+    "Checkpoint",
+    "ForeignGlobal",
+    "Module",
+    "Quantization",
+    "Tensor",
+    "Unsupported",
+    "component_folders",
+    "join_checkpoints",
+    "open_checkpoint",
+]

@@ -144,6 +144,7 @@ class Checkpoint:
         param_ids: burnpack parameter ids by tensor name.
         unlisted: tensors in the files that the index does not list, as `name@file`; they are not in `tensors`.
         quantization: how its weights are quantised; None if they are not.
+        merged: names of the tensors that were changed after reading, each with all that it is made of now.
         notes: remarks for the report.
     """
 
@@ -165,6 +166,7 @@ class Checkpoint:
     param_ids: Mapping[str, int] = field(default_factory=dict)
     unlisted: tuple[str, ...] = ()
     quantization: Quantization | None = None
+    merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def __getitem__(self, name: str) -> Tensor:

@@ -56,14 +56,19 @@ def set_aside(checkpoint: Checkpoint) -> Iterator[Skipped]:
 
 
 def with_stored_sources(checkpoint: Checkpoint, steps: Sequence[PlannedTensor]) -> tuple[PlannedTensor, ...]:
-    """Return steps whose sources are the tensors in the file, instead of the weights made of them."""
-    quantization = checkpoint.quantization
-    if quantization is None or quantization.choice != "dequantize":
+    """Return steps whose sources are the tensors in the files, instead of what was made of them after reading."""
+    quantization, merged = checkpoint.quantization, checkpoint.merged
+    weights = quantization.weights if quantization is not None and quantization.choice == "dequantize" else {}
+    if not weights and not merged:
         return tuple(steps)
-    weights = quantization.weights
+
+    def stored(source: str) -> Iterator[str]:
+        for name in merged.get(source, (source,)):
+            yield from weights.get(name, (name,))
+
     return tuple(
-        replace(step, sources=tuple(part for source in step.sources for part in weights.get(source, (source,))))
-        if any(source in weights for source in step.sources)
+        replace(step, sources=tuple(part for source in step.sources for part in stored(source)))
+        if any(source in weights or source in merged for source in step.sources)
         else step
         for step in steps
     )

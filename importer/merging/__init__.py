@@ -1,0 +1,11 @@
+"""Low-rank adapters worked into the weights of their base: which tensor changes which, and the sums, streamed.
+
+Not here: module layouts (`importer.adapters`), and opening files (`importer.checkpoint`).
+"""
+
+from __future__ import annotations
+
+from importer.merging.applying import merge_adapter
+from importer.merging.recognising import AdapterKind, adapter_kind
+
+__all__ = ["AdapterKind", "adapter_kind", "merge_adapter"]
