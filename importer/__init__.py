@@ -23,15 +23,27 @@ if TYPE_CHECKING:
     from importer.conversion import convert
     from importer.errors import ImporterError
     from importer.limits import Limits
+    from importer.options import Options
     from importer.report import ApplyResult
 
-__all__ = ["ApplyResult", "Checkpoint", "ImporterError", "Limits", "Tensor", "__version__", "convert", "open"]
+__all__ = [
+    "ApplyResult",
+    "Checkpoint",
+    "ImporterError",
+    "Limits",
+    "Options",
+    "Tensor",
+    "__version__",
+    "convert",
+    "open",
+]
 
 _HOMES = {
     "ApplyResult": ("importer.report", "ApplyResult"),
     "Checkpoint": ("importer.checkpoint", "Checkpoint"),
     "ImporterError": ("importer.errors", "ImporterError"),
     "Limits": ("importer.limits", "Limits"),
+    "Options": ("importer.options", "Options"),
     "Tensor": ("importer.checkpoint", "Tensor"),
     "convert": ("importer.conversion", "convert"),
     "open": ("importer.checkpoint", "open_checkpoint"),

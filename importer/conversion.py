@@ -9,27 +9,16 @@ import os
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from enum import Enum
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple
 
 from importer._version import __version__
 from importer.checkpoint import Checkpoint, open_checkpoint
 from importer.errors import DecisionNeededError, ImporterError, Location, UnsupportedError, UsageError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
-from importer.plan import AdapterChoice, DTypeChoice, Plan, PlanOptions, build_plan, weights_below
-from importer.recipes import (
-    Choice,
-    Near,
-    Pattern,
-    Recipe,
-    choose_recipe,
-    load_recipe,
-    objections,
-    parse_pattern,
-    unwrap_root,
-)
-from importer.recipes.faults import TextError
+from importer.options import DEFAULT_OPTIONS, AdapterChoice, OptionGroup, Options, QuantizedChoice, changed, described
+from importer.plan import Plan, build_plan, weights_below
+from importer.recipes import Choice, Near, Recipe, choose_recipe, load_recipe, objections, unwrap_root
 from importer.report import ApplyResult, applied_from
 from importer.writers import Destination, Format, OutputTensor, plan_layout, write
 
@@ -42,58 +31,17 @@ _FORMATS = {".bpk": Format.BURNPACK, ".safetensors": Format.SAFETENSORS}
 _BY_CLASSES = Recipe(name="no recipe", path="", file="", is_builtin=True)
 """For whole saved models: no rule but the prefixes of wrappers (DataParallel, torch.compile) that all names share."""
 
-_Option = TypeVar("_Option", bound=Enum)
 
-
-class _ParamIds(Enum):
-    """What `param_ids` takes."""
-
-    NONE = "none"
-    STABLE = "stable"
-
-
-def convert(  # noqa: PLR0913 - the options of the command line, one for one
-    source: PathLike,
-    output: PathLike,
-    *,
-    recipe: str = "auto",
-    target: PathLike | None = None,
-    root: str | None = None,
-    dtype: str | None = None,
-    adapter: str = "auto",
-    param_ids: str = "none",
-    only: str | None = None,
-    shard_size: int | None = None,
-    workers: int | None = None,
-    dry_run: bool = False,
-    overwrite: bool = False,
-    allow_missing: bool = False,
-    strict: bool = False,
-    sparse: str = "report",
-    quantized: str = "dequantize",
-    limits: Limits = DEFAULT_LIMITS,
-) -> ApplyResult:
+def convert(source: PathLike, output: PathLike, options: Options | None = None, /, **changes: object) -> ApplyResult:
     """Convert a checkpoint for Burn and say what happened to every tensor.
 
     Args:
         source: checkpoint file, index file or folder.
         output: file to write; `.bpk` or `.safetensors` decides the format.
-        recipe: `auto` finds one from config.json or the names; `none` keeps names and layouts; a built-in name; a file.
-        target: `.bpk` or `.safetensors` saved from the freshly initialised Burn model; the output holds what it names.
-        root: dotted key below which the weights lie; found where it is None.
-        dtype: `keep`, `f32`, `f16`, `bf16` or `half` for every float; None leaves it to the recipe.
-        adapter: `auto`, `none`, `burn` (torch layouts to Burn's) or `torch` (Burn's to torch's).
-        param_ids: `none` or `stable`; ids of the target win.
-        only: pattern that output names must match.
-        shard_size: largest size of one output file in bytes; None writes one file.
-        workers: threads that read and write.
-        dry_run: plan and report, write nothing.
-        overwrite: replace an existing output.
-        allow_missing: let a conversion stand that lacks tensors of the target.
-        strict: refuse a conversion that leaves tensors unused.
-        sparse: `report` or `dense`, as for `open_checkpoint`.
-        quantized: `report`, `integers` or `dequantize`, as for `open_checkpoint`.
-        limits: bounds on the source.
+        options: what is not to happen as by default.
+        **changes: single options by name, `convert(source, output, recipe="llama", dtype="f16")`:
+            {options}
+
 
     Returns:
         The report. `is_success` is false, and nothing was written, where missing, unused or errors forbid it.
@@ -106,39 +54,26 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
         WriteError: the output could not be written; nothing partial is left.
     """
     started = time.monotonic()
+    options = changed(options or DEFAULT_OPTIONS, changes)
     form = _format_of(output)
-    _check_counts(shard_size=shard_size, workers=workers)
-    planned = plan_conversion(
-        source,
-        recipe=recipe,
-        target=target,
-        root=root,
-        dtype=dtype,
-        adapter=adapter,
-        param_ids=param_ids,
-        only=only,
-        sparse=sparse,
-        quantized=quantized,
-        limits=limits,
-    )
+    planned = plan_conversion(source, options)
     destination = Destination(
         path=os.fspath(output),
         format=form,
-        shard_size=shard_size,
-        overwrite=overwrite,
-        workers=workers,
-        metadata=_metadata(planned.checkpoint, planned.options),
+        shard_size=options.shard_size,
+        overwrite=options.overwrite,
+        workers=options.workers,
+        metadata=_metadata(planned),
         scalars=planned.checkpoint.scalars,
-        fingerprint=_fingerprint(planned.checkpoint, planned.options) if shard_size else None,
+        fingerprint=_fingerprint(planned) if options.shard_size else None,
     )
-    unwritten = _unwritten(os.fspath(source), planned, destination)
-    result = replace(unwritten, dry_run=dry_run, allow_missing=allow_missing, strict=strict)
+    result = _unwritten(os.fspath(source), planned, destination)
     if not result.is_success:
         return replace(result, seconds=time.monotonic() - started)
     tensors = [OutputTensor(step.name, step.array, step.param_id) for step in planned.plan.tensors]
     layout = plan_layout(tensors, destination)
     result = replace(result, output_bytes=layout.nbytes)
-    if dry_run:
+    if options.dry_run:
         return replace(result, seconds=time.monotonic() - started)
     written = write(tensors, destination, layout)
     kept = (f"{written.kept} complete files were kept from an interrupted run",) if written.kept else ()
@@ -152,72 +87,59 @@ def convert(  # noqa: PLR0913 - the options of the command line, one for one
     )
 
 
+convert.__doc__ = (convert.__doc__ or "").replace("{options}", described(*OptionGroup))
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedConversion:
     """A conversion before its output is laid out.
 
     Attributes:
         checkpoint: the opened source, its root settled.
-        recipe: name of the recipe and why it was chosen; None for a conversion as it is.
-        options: what the plan was made with.
+        recipe: the recipe; None for a conversion as it is.
+        why: how it was found.
+        options: what the plan was made with, the adapter settled.
         plan: the plan.
     """
 
     checkpoint: Checkpoint
-    recipe: str | None
-    options: PlanOptions
+    recipe: Recipe | None
+    why: str
+    options: Options
     plan: Plan
 
+    @property
+    def described(self) -> str | None:
+        """What the report says: name and reason, or None for a conversion as it is."""
+        return None if self.recipe is None else f"{self.recipe.name} ({self.why})"
 
-def plan_conversion(  # noqa: PLR0913 - the options of the command line, one for one
-    source: PathLike,
-    *,
-    recipe: str = "auto",
-    target: PathLike | None = None,
-    root: str | None = None,
-    dtype: str | None = None,
-    adapter: str = "auto",
-    param_ids: str = "none",
-    only: str | None = None,
-    sparse: str = "report",
-    quantized: str = "dequantize",
-    limits: Limits = DEFAULT_LIMITS,
-) -> PlannedConversion:
-    """Open, choose the recipe and plan, as `convert` does with the same arguments; nothing is written.
+
+def plan_conversion(source: PathLike, options: Options = DEFAULT_OPTIONS) -> PlannedConversion:
+    """Open, choose the recipe and plan, as `convert` does with the same options; nothing is written.
 
     Raises:
         ImporterError: as `convert`, but for the output.
     """
-    checkpoint = open_checkpoint(source, root=root, sparse=sparse, quantized=quantized, limits=limits)
+    options = replace(options, quantized=options.quantized or QuantizedChoice.DEQUANTIZE)
+    checkpoint = open_checkpoint(source, options)
     _check_not_empty(checkpoint)
-    chosen = _choose(recipe, checkpoint)
-    if root is None and chosen.recipe is not None:
-        checkpoint = _entered(checkpoint, chosen.recipe)
-    options = PlanOptions(
-        recipe=chosen.recipe,
-        adapter=_adapter(adapter, chosen, checkpoint),
-        skeleton=None if target is None else open_target(target, limits),
-        dtype=None if dtype is None else _option(DTypeChoice, dtype, "dtype"),
-        stable_ids=_option(_ParamIds, param_ids, "param_ids") is _ParamIds.STABLE,
-        only=None if only is None else _only(only),
-    )
-    plan = build_plan(checkpoint, options)
+    chosen = _choose(options.recipe, checkpoint)
+    recipe = chosen.recipe
+    if options.root is None and recipe is not None:
+        checkpoint = _entered(checkpoint, recipe)
+    options = replace(options, adapter=_adapter(options.adapter, recipe, checkpoint))
+    skeleton = None if options.target is None else open_target(options.target, options.limits)
+    plan = build_plan(checkpoint, recipe, options, skeleton)
     plan = replace(plan, notes=(*chosen.notes, *plan.notes))
-    return PlannedConversion(checkpoint, chosen.described, options, plan)
+    return PlannedConversion(checkpoint, recipe, chosen.why, options, plan)
 
 
-@dataclass(frozen=True, slots=True)
-class _ChosenRecipe:
+class _ChosenRecipe(NamedTuple):
     """The recipe of a conversion, why it is this one, and what speaks against it; none: names and layouts stay."""
 
     recipe: Recipe | None
     why: str = ""
     notes: tuple[str, ...] = ()
-
-    @property
-    def described(self) -> str | None:
-        """Return what the report says: name and reason, or None for a conversion as it is."""
-        return None if self.recipe is None else f"{self.recipe.name} ({self.why})"
 
 
 def _unwritten(source: str, planned: PlannedConversion, destination: Destination) -> ApplyResult:
@@ -227,7 +149,7 @@ def _unwritten(source: str, planned: PlannedConversion, destination: Destination
         source=source,
         container=checkpoint.container,
         root=checkpoint.root,
-        recipe=planned.recipe,
+        recipe=planned.described,
         output=destination.path,
         format=destination.format.value,
         written=False,
@@ -240,6 +162,9 @@ def _unwritten(source: str, planned: PlannedConversion, destination: Destination
         unmatched_rules=plan.unmatched_rules,
         settings=plan.settings,
         target=plan.target,
+        dry_run=planned.options.dry_run,
+        allow_missing=planned.options.allow_missing,
+        strict=planned.options.strict,
     )
 
 
@@ -317,7 +242,7 @@ def _described(checkpoint: Checkpoint, near: Near) -> Iterator[str]:
     yield f"  {near.recipe}: {near.why}"
     yield from (f"    differs: {one}" for one in near.against)
     try:
-        plan = build_plan(checkpoint, PlanOptions(recipe=load_recipe(near.recipe)))
+        plan = build_plan(checkpoint, load_recipe(near.recipe))
     except ImporterError:
         return
     counts = (
@@ -331,21 +256,15 @@ def _described(checkpoint: Checkpoint, near: Near) -> Iterator[str]:
         yield f"    with it: {len(plan.tensors)} applied, {left}"
 
 
-def _adapter(adapter: str, chosen: _ChosenRecipe, checkpoint: Checkpoint) -> AdapterChoice:
+def _adapter(adapter: AdapterChoice, recipe: Recipe | None, checkpoint: Checkpoint) -> AdapterChoice:
     """Return the layout change; `auto` aims at Burn unless layouts are to stay, or are Burn's already.
 
     To transpose a file of ours a second time would be seen nowhere but in square matrices that are wrong.
     """
-    if adapter == "auto":
-        stays = chosen.recipe is None or _has_layout_of_burn(checkpoint)
+    if adapter is AdapterChoice.AUTO:
+        stays = recipe is None or _has_layout_of_burn(checkpoint)
         return AdapterChoice.NONE if stays else AdapterChoice.BURN
-    return _option(AdapterChoice, adapter, "adapter", "auto")
-
-
-def _check_counts(**counts: int | None) -> None:
-    for name, count in counts.items():
-        if count is not None and count < 1:
-            raise UsageError(f"{name} is {count}", how="Give a positive number, or None.")
+    return adapter
 
 
 def _format_of(output: PathLike) -> Format:
@@ -376,44 +295,33 @@ def open_target(target: PathLike, limits: Limits = DEFAULT_LIMITS) -> Checkpoint
     return skeleton
 
 
-def _option(kind: type[_Option], value: str, name: str, *more: str) -> _Option:
-    """Return the member of `kind` that `value` names; `more` are other values the caller knows."""
-    try:
-        return kind(value)
-    except ValueError as error:
-        known = ", ".join([*more, *(str(member.value) for member in kind)])
-        raise UsageError(f"{name} is {shown(value)}", how=f"Choose one of {known}.") from error
-
-
-def _only(text: str) -> Pattern:
-    try:
-        return parse_pattern(text)
-    except TextError as error:
-        raise UsageError(f"the pattern of `only` is wrong: {error.what}", how=error.how) from error
-
-
-def _metadata(checkpoint: Checkpoint, options: PlanOptions) -> dict[str, str]:
+def _metadata(planned: PlannedConversion) -> dict[str, str]:
     """Return what the output says of itself: how it was made, and in which layout its modules are.
 
     A loader that adapts layouts once more would transpose square matrices unseen; `importer.layout` tells it not to.
     The metadata of a source that has some is kept below ours, without the keys of the tool that wrote it.
     """
-    kept = {key: text for key, text in checkpoint.metadata.items() if key not in {"format", "producer", "version"}}
+    recipe = planned.recipe
+    kept = {
+        key: text for key, text in planned.checkpoint.metadata.items() if key not in {"format", "producer", "version"}
+    }
     layout = {AdapterChoice.BURN: "burn", AdapterChoice.TORCH: "torch"}.get(
-        options.adapter, kept.get("importer.layout", "source")
+        planned.options.adapter, kept.get("importer.layout", "source")
     )
     made = {"format": "pt" if layout == "torch" else "burn", "producer": "importer", "version": __version__}
-    recipe = {"importer.recipe": options.recipe.name} if options.recipe is not None and options.recipe.path else {}
-    return {**kept, **made, "importer.layout": layout, **recipe}
+    named = {"importer.recipe": recipe.name} if recipe is not None and recipe.path else {}
+    return {**kept, **made, "importer.layout": layout, **named}
 
 
-def _fingerprint(checkpoint: Checkpoint, options: PlanOptions) -> str:
+def _fingerprint(planned: PlannedConversion) -> str:
     """Return a text that two runs share only if every byte they write is the same, so that one may go on for the other.
 
     Names, shapes, dtypes and places are in the output's own headers; what they do not tell is which values: the source
-    files as the file system knows them, the configuration, and the rules that compute.
+    files as the file system knows them, the configuration, and the rules and options that compute.
     """
+    checkpoint = planned.checkpoint
     files = [(os.path.realpath(path), Path(path).stat()) for path in checkpoint.paths]
     states = [(path, state.st_size, state.st_mtime_ns) for path, state in files]
     config = sorted((checkpoint.config or {}).items(), key=repr)
-    return repr((__version__, states, checkpoint.root, config, options.recipe, options.adapter, options.dtype))
+    computing = replace(planned.options, workers=None, overwrite=False, allow_missing=False, strict=False)
+    return repr((__version__, states, checkpoint.root, config, planned.recipe, computing))

@@ -15,7 +15,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "importer"
 LINES: tuple[tuple[str, ...], ...] = (
     ("errors", "_version"),
     ("limits", "system"),
-    ("budgets", "dtypes"),
+    ("options", "budgets", "dtypes"),
     ("storages",),
     ("arrays", "unpickling"),
     ("containers", "quantized"),

@@ -10,18 +10,17 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TypeVar
 
 from importer.budgets import TENSOR, Budget
 from importer.checkpoint.contents import Checkpoint, ForeignGlobal, Tensor, Unsupported
 from importer.checkpoint.globals_audit import foreign_globals, refuse_hostile
 from importer.checkpoint.quantization import unpack_quantized
 from importer.checkpoint.roots import candidate_roots, root_of_names
-from importer.checkpoint.sparse_quantized import Packing, QuantizedChoice, SparseChoice
 from importer.checkpoint.walking import WalkedTree, walk
 from importer.containers import PickleContainer, Resolved, SetContainer, Shard, TableContainer, open_container
 from importer.errors import LimitError, Location, MissingFileError, UsageError, shown
-from importer.limits import DEFAULT_LIMITS, Limits
+from importer.limits import Limits
+from importer.options import DEFAULT_OPTIONS, OptionGroup, Options, QuantizedChoice, changed, described
 from importer.unpickling import PersistentId, collection_paused
 
 __all__ = ["open_checkpoint"]
@@ -39,60 +38,42 @@ class _Contents:
     unlisted: list[str] = field(default_factory=list)
 
 
-def open_checkpoint(
-    path: str | os.PathLike[str],
-    *,
-    root: str | None = None,
-    sparse: str = "report",
-    quantized: str = "report",
-    limits: Limits = DEFAULT_LIMITS,
-) -> Checkpoint:
+def open_checkpoint(path: str | os.PathLike[str], options: Options | None = None, /, **changes: object) -> Checkpoint:
     """Open a checkpoint: everything in it is described, no tensor byte is read and nothing is run.
 
     Args:
         path: a file, an index of shards, or a folder.
-        root: dotted path below which the model's weights lie; found if not given.
-        sparse: `report` lists sparse tensors as unsupported, `dense` reads them as dense ones.
-        quantized: what becomes of quantised weights: `report` counts them and leaves what they are stored in, `integers`
-            gives `NAME.int_repr` with `NAME.scale` and `NAME.zero_point`, `dequantize` the real values as `NAME`.
-        limits: bounds on what the source may ask for.
+        options: of these, the ones about reading count.
+        **changes: single options by name, `open_checkpoint(path, sparse="dense")`:
+            {options}
+
 
     Raises:
         UsageError: nothing lies below `root`, a folder in which more than one file could be meant, or an unknown choice.
         SourceError: the source is no checkpoint, damaged, hostile, or passes a limit.
     """
-    packing = Packing(sparse=_choice(SparseChoice, sparse, "sparse"), limits=limits)
     with collection_paused():
-        return _open(path, root, packing, _choice(QuantizedChoice, quantized, "quantized"))
+        return _open(path, changed(options or DEFAULT_OPTIONS, changes, OptionGroup.READING))
 
 
-_Choice = TypeVar("_Choice", SparseChoice, QuantizedChoice)
+open_checkpoint.__doc__ = (open_checkpoint.__doc__ or "").replace("{options}", described(OptionGroup.READING))
 
 
-def _choice(kind: type[_Choice], value: str, name: str) -> _Choice:
-    """Return the member of `kind` that `value` names."""
-    try:
-        return kind(value)
-    except ValueError:
-        known = ", ".join(member.value for member in kind)
-        raise UsageError(f"{name} is {shown(value)}", how=f"Choose one of {known}.") from None
-
-
-def _open(path: str | os.PathLike[str], root: str | None, packing: Packing, choice: QuantizedChoice) -> Checkpoint:
+def _open(path: str | os.PathLike[str], options: Options) -> Checkpoint:
     """Open a checkpoint; the unpickled tree is gone before the collector runs again and would go through it."""
-    limits = packing.limits
+    limits = options.limits
     budget = Budget(limits)
     opened = open_container(path, limits, budget)
     container = opened.container
     if isinstance(container, PickleContainer):
-        contents = _from_pickle(container, packing, budget)
+        contents = _from_pickle(container, options, budget)
     elif isinstance(container, TableContainer):
-        contents = _from_table(container, packing, budget)
+        contents = _from_table(container, options, budget)
     else:
-        contents = _from_set(container, packing, budget)
+        contents = _from_set(container, options, budget)
     findings = contents.findings
     findings.raise_damage()
-    quantization = unpack_quantized(opened, findings, choice, limits)
+    quantization = unpack_quantized(opened, findings, options.quantized or QuantizedChoice.REPORT, limits)
     _bound_expansion((*findings.tensors.values(), *findings.arrays.values()), container.paths, limits)
     return Checkpoint(
         paths=container.paths,
@@ -102,7 +83,7 @@ def _open(path: str | os.PathLike[str], root: str | None, packing: Packing, choi
         unsupported=tuple(findings.unsupported),
         values=findings.values,
         modules=findings.modules,
-        root=_checked_root(root, contents, container.paths[0]),
+        root=_checked_root(options.root, contents, container.paths[0]),
         root_candidates=contents.roots,
         foreign_globals=tuple(contents.foreign.values()),
         config=opened.config,
@@ -117,17 +98,17 @@ def _open(path: str | os.PathLike[str], root: str | None, packing: Packing, choi
     )
 
 
-def _from_pickle(container: PickleContainer, packing: Packing, budget: Budget, name: str = "") -> _Contents:
+def _from_pickle(container: PickleContainer, options: Options, budget: Budget, name: str = "") -> _Contents:
     """Read a tree; `name` is put before all names in it."""
     contents = _Contents()
     refuse_hostile(container.tree, Location(path=container.paths[0]))
     contents.foreign = {item.name: item for item in foreign_globals(container.tree)}
-    top = walk(container, packing.limits, contents.findings, name, packing=packing, budget=budget)
+    top = walk(container, options.limits, contents.findings, name, options=options, budget=budget)
     contents.roots = candidate_roots(top)
     return contents
 
 
-def _from_table(container: TableContainer, packing: Packing, budget: Budget, prefix: str = "") -> _Contents:
+def _from_table(container: TableContainer, options: Options, budget: Budget, prefix: str = "") -> _Contents:
     """Take over names and arrays; objects beside them are trees of plain values."""
     contents = _Contents()
     findings = contents.findings
@@ -140,7 +121,7 @@ def _from_table(container: TableContainer, packing: Packing, budget: Budget, pre
         findings.unsupported.append(Unsupported(prefix + opaque.name, opaque.kind, opaque.reason))
     for name, tree in container.objects.items():
         item = PickleContainer(kind=container.kind, paths=container.paths, tree=tree, resolve=_no_storages)
-        inner = _from_pickle(item, packing, budget, prefix + name)
+        inner = _from_pickle(item, options, budget, prefix + name)
         _merge(contents, inner)
     contents.roots = root_of_names(findings.tensors, container.objects) if container.kind == "distributed" else ()
     return contents
@@ -165,7 +146,7 @@ def _pay_for_name(name: str, budget: Budget, where: Location) -> None:
     budget.spend(TENSOR + len(name) * (2 + name.count(".")), where)
 
 
-def _from_set(container: SetContainer, packing: Packing, budget: Budget) -> _Contents:
+def _from_set(container: SetContainer, options: Options, budget: Budget) -> _Contents:
     """Read all files of a set, and hold what is in them against what its index lists.
 
     Raises:
@@ -175,9 +156,9 @@ def _from_set(container: SetContainer, packing: Packing, budget: Budget) -> _Con
     missing: list[str] = []
     for shard in container.shards:
         if isinstance(shard.container, PickleContainer):
-            inner = _from_pickle(shard.container, packing, budget, shard.prefix.rstrip("."))
+            inner = _from_pickle(shard.container, options, budget, shard.prefix.rstrip("."))
         else:
-            inner = _from_table(shard.container, packing, budget, shard.prefix)
+            inner = _from_table(shard.container, options, budget, shard.prefix)
         if shard.expected is not None:
             missing += [f"{name}@{Path(shard.path).name}" for name in sorted(_absent(shard, inner))]
             _remove_unlisted(shard, inner)

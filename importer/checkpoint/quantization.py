@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING
 
 from importer.arrays import Array
 from importer.checkpoint.contents import Quantization, Tensor
-from importer.checkpoint.sparse_quantized import QuantizedChoice
 from importer.checkpoint.walking import WalkedTree
 from importer.containers import Opened, SetContainer, TableContainer, read_json_object
 from importer.errors import Location, SourceError
 from importer.limits import Limits
+from importer.options import QuantizedChoice
 from importer.quantized import SIDE_FILES, Source, float_dtype, settings_of
 
 if TYPE_CHECKING:

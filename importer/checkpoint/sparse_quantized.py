@@ -10,58 +10,27 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass, field
-from enum import Enum
+from dataclasses import dataclass
 from typing import Protocol
 
 from importer.arrays import Array, Compressed, dequantize, from_bytes, full, scatter, scatter_compressed
 from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.dtypes import F32, F64, I8, I32, I64, U8, DType
 from importer.errors import LimitError, Location, TensorError, shown
-from importer.limits import DEFAULT_LIMITS, Limits
+from importer.options import Options, SparseChoice
 from importer.quantized import QUANTIZED_TENSOR, Composite
 from importer.unpickling import Call, Global
 
-__all__ = ["AS_STORED", "Packing", "QuantizedChoice", "SparseChoice", "rebuild_quantized", "rebuild_sparse"]
+__all__ = ["rebuild_quantized", "rebuild_sparse"]
 
 _INTEGERS: dict[str, DType] = {"QI8": I8, "QU8": U8, "QI32": I32}
 """Quantized types whose elements are whole integers; those of 2 and 4 bits share bytes."""
 
 
-class SparseChoice(str, Enum):
-    """What becomes of a sparse tensor: reported only, or its elements among zeros."""
-
-    REPORT = "report"
-    DENSE = "dense"
-
-
-class QuantizedChoice(str, Enum):
-    """What becomes of a quantized tensor.
-
-    Reported only; its integers, with scales and zero points beside them; or the real values.
-    """
-
-    REPORT = "report"
-    INTEGERS = "integers"
-    DEQUANTIZE = "dequantize"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Packing:
-    """How tensors that are not dense are read, and the bounds on making them so."""
-
-    sparse: SparseChoice = SparseChoice.REPORT
-    limits: Limits = field(default=DEFAULT_LIMITS)
-
-
-AS_STORED = Packing()
-"""Nothing is made dense."""
-
-
 class PartReader(Protocol):
     """What reads the parts such a tensor is made of."""
 
-    packing: Packing
+    options: Options
     where: Location
 
     def part(self, value: object) -> Array:
@@ -104,7 +73,7 @@ def rebuild_sparse(reader: PartReader, args: tuple[object, ...]) -> Dense | NotD
             layout, parts = "sparse", ()
     layout = layout.removeprefix("torch.")
     count = 2 if layout == "sparse_coo" else 3
-    if reader.packing.sparse is SparseChoice.DENSE and layout in _LAYOUTS and len(parts) > count:
+    if reader.options.sparse is SparseChoice.DENSE and layout in _LAYOUTS and len(parts) > count:
         return _scattered(reader, layout, parts[:count], reader.integers(parts[count]))
     size = parts[count] if len(parts) > count else "unknown"
     if isinstance(size, Call) and size.args:
@@ -118,7 +87,7 @@ _LAYOUTS = ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"
 def _scattered(reader: PartReader, layout: str, parts: tuple[object, ...], shape: tuple[int, ...]) -> Dense:
     arrays = [reader.part(part) for part in parts]
     nbytes = math.prod(shape) * arrays[-1].dtype.itemsize
-    allowed = reader.packing.limits.max_dense_bytes
+    allowed = reader.options.limits.max_dense_bytes
     if min(shape, default=0) < 0 or nbytes > allowed:
         raise LimitError(
             f"made dense, a sparse tensor of shape {list(shape)} is too large",

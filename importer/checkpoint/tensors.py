@@ -17,11 +17,12 @@ from importer.checkpoint.composites import is_wrapper, read_composite
 from importer.checkpoint.embedded import embedded_storage, is_embedded
 from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.checkpoint.numpy_values import is_numpy, read_array
-from importer.checkpoint.sparse_quantized import AS_STORED, Packing, rebuild_quantized, rebuild_sparse
+from importer.checkpoint.sparse_quantized import rebuild_quantized, rebuild_sparse
 from importer.checkpoint.structures import is_mapping, items, pickled_bytes
 from importer.containers.base import Resolver, StorageRecord
 from importer.dtypes import DType, Kind, dtype_of_torch
 from importer.errors import Location, TensorError, shown
+from importer.options import DEFAULT_OPTIONS, Options
 from importer.unpickling import Call, Global, PersistentId
 
 __all__ = ["TensorReader"]
@@ -42,7 +43,7 @@ class TensorReader:
         resolve: what a persistent id means.
         where: the container, for errors.
         big_endian: whether elements in the storages are big-endian.
-        packing: how sparse and quantized tensors are read.
+        options: how sparse and quantized tensors are read.
         budget: what reading may cost, in the account of the whole source.
     """
 
@@ -52,7 +53,7 @@ class TensorReader:
         "_numpy_by_call",
         "big_endian",
         "budget",
-        "packing",
+        "options",
         "resolve",
         "where",
     )
@@ -63,16 +64,16 @@ class TensorReader:
         where: Location,
         *,
         big_endian: bool = False,
-        packing: Packing = AS_STORED,
+        options: Options = DEFAULT_OPTIONS,
         budget: Budget | None = None,
     ) -> None:
-        self.budget = Budget(packing.limits) if budget is None else budget
+        self.budget = Budget(options.limits) if budget is None else budget
         self._numpy_by_call: dict[Call, Array | NotDense] = {}
         self._bytes_by_text: dict[int, tuple[object, bytes]] = {}
         self.resolve = resolve
         self.where = where
         self.big_endian = big_endian
-        self.packing = packing
+        self.options = options
         self._embedded_by_call: dict[Call, StorageRecord] = {}
 
     def read(self, call: Call) -> Dense | NotDense | Packed | None:
@@ -262,7 +263,7 @@ class TensorReader:
                 value = value.args[0]
             if not isinstance(value, tuple):
                 raise self.fault(f"{shown(value)} is no size or stride")
-        if len(value) > self.packing.limits.max_dimensions:
+        if len(value) > self.options.limits.max_dimensions:
             raise self.fault(f"it has {len(value)} dimensions")
         for number in value:
             if type(number) is not int or not -_LARGEST <= number <= _LARGEST:

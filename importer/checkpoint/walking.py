@@ -16,12 +16,12 @@ from importer.checkpoint.contents import Module, Tensor, Unsupported
 from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.checkpoint.numpy_values import is_numpy, read_scalar
 from importer.checkpoint.saved_modules import ModuleReader, SavedModule
-from importer.checkpoint.sparse_quantized import AS_STORED, Packing
 from importer.checkpoint.structures import attributes, elements, flat_parts, is_mapping, is_sequence, items, key_text
 from importer.checkpoint.tensors import TensorReader
 from importer.containers.base import PickleContainer, StorageRecord
 from importer.errors import LimitError, Location, SourceError, shown
 from importer.limits import Limits
+from importer.options import DEFAULT_OPTIONS, Options
 from importer.quantized import Composite
 from importer.unpickling import Call, Global, PersistentId
 
@@ -134,7 +134,7 @@ def walk(
     findings: WalkedTree,
     name: str = "",
     *,
-    packing: Packing = AS_STORED,
+    options: Options = DEFAULT_OPTIONS,
     budget: Budget | None = None,
 ) -> Branch:
     """Walk the tree of a container, add what is in it to `findings`, and return the tree's shape.
@@ -144,13 +144,13 @@ def walk(
         limits: those on nesting, names, values and single tensors apply.
         findings: grows.
         name: of the outermost value; empty unless several trees make one checkpoint.
-        packing: how sparse and quantized tensors are read.
+        options: how sparse and quantized tensors are read.
         budget: what the walk may cost, in the account of the whole source.
 
     Raises:
         LimitError: a bound is passed.
     """
-    walker = _Walker(container, findings, packing, Budget(limits, container.tree.end) if budget is None else budget)
+    walker = _Walker(container, findings, options, Budget(limits, container.tree.end) if budget is None else budget)
     top = Branch(None, "", "object")
     walker.run(_Frame("", iter([(name, container.tree.value)]), top, 0))
     return top.children[0] if top.children else top
@@ -159,13 +159,13 @@ def walk(
 class _Walker:
     """One walk: the frames from the top to the place at work, what it has left to spend, and where findings go."""
 
-    def __init__(self, container: PickleContainer, findings: WalkedTree, packing: Packing, budget: Budget) -> None:
+    def __init__(self, container: PickleContainer, findings: WalkedTree, options: Options, budget: Budget) -> None:
         self.budget = budget
         self.limits = budget.limits
         self.findings = findings
         self.where = Location(path=container.paths[0])
         self.tensors = TensorReader(
-            container.resolve, self.where, big_endian=container.big_endian, packing=packing, budget=budget
+            container.resolve, self.where, big_endian=container.big_endian, options=options, budget=budget
         )
         self.modules = ModuleReader(container.resolve, container.script, budget)
         self.resolve = container.resolve

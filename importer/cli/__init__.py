@@ -10,9 +10,12 @@ import errno
 import os
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from pathlib import Path
 
-from importer.cli.arguments import Arguments, parse
+from importer.cli.arguments import Arguments
+from importer.cli.commands import COMMANDS
+from importer.cli.parser import parse
 from importer.cli.process import Terminated, one_command
 from importer.errors import ImporterError, LimitError, WriteError, printable
 
@@ -25,16 +28,16 @@ _TERMINATED = 143
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     0 done · 1 the report forbids the conversion · 2 usage or recipe · 3 source refused · 4 cannot write · 70 internal.
     """
     _prepare_streams()
-    options = parse(arguments)
+    arguments = parse(words)
     try:
         with one_command():
-            code = options.run(options)
+            code = _run(arguments)
             sys.stdout.flush()
     except ImporterError as error:
         return _tell(error)
@@ -51,7 +54,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
             _abandon_stdout()
             what = f"the standard output or a temporary file cannot be written: {error.strerror}"
             return _tell(WriteError(what, how="Free some space, or write elsewhere."))
-        return _tell_internal(error, options)
+        return _tell_internal(error, arguments)
+    return code
+
+
+def _run(arguments: Arguments) -> int:
+    """Run the command; its module is imported now."""
+    command = next(command for command in COMMANDS if command.name == arguments.command)
+    module = import_module(command.module)
+    code: int = module.run(arguments)
     return code
 
 
@@ -80,9 +91,9 @@ def _tell(error: ImporterError) -> int:
     return error.exit_code
 
 
-def _tell_internal(error: Exception, options: Arguments) -> int:
+def _tell_internal(error: Exception, arguments: Arguments) -> int:
     """Print what a bug report needs; the traceback only with --debug."""
-    if options.debug:
+    if arguments.debug:
         raise error
     kind = type(error).__name__
     print(

@@ -12,7 +12,7 @@ from pathlib import Path
 from importer.cli.arguments import Arguments
 from importer.conversion import convert
 from importer.errors import UsageError, shown
-from importer.limits import adjusted
+from importer.options import Options
 from importer.report import ApplyResult
 from importer.writers import check_target, new_file
 
@@ -21,29 +21,11 @@ __all__ = ["run"]
 
 def run(arguments: Arguments) -> int:
     """Convert, report, and return 0 or, if the report forbids the conversion, 1."""
+    options = arguments.options
     report = None if arguments.report is None else Path(arguments.report)
     if report is not None:
-        _check_report(report, arguments)
-    result = convert(
-        arguments.source,
-        arguments.output,
-        recipe=arguments.recipe,
-        target=arguments.target,
-        root=arguments.root,
-        dtype=arguments.dtype,
-        adapter=arguments.adapter,
-        param_ids=arguments.param_ids,
-        only=arguments.only,
-        shard_size=arguments.shard_size,
-        workers=arguments.workers,
-        dry_run=arguments.dry_run,
-        overwrite=arguments.overwrite,
-        allow_missing=arguments.allow_missing,
-        strict=arguments.strict,
-        sparse=arguments.sparse,
-        quantized=arguments.quantized,
-        limits=adjusted(dict(arguments.limit)),
-    )
+        _check_report(report, arguments, options)
+    result = convert(arguments.source, arguments.output, options)
     sys.stdout.write(_rendered(result, arguments.format))
     if report is not None:
         as_markdown = report.suffix == ".md"
@@ -57,15 +39,17 @@ def _rendered(result: ApplyResult, form: str) -> str:
     return result.to_markdown() if form == "markdown" else result.to_text()
 
 
-def _check_report(report: Path, arguments: Arguments) -> None:
+def _check_report(report: Path, arguments: Arguments, options: Options) -> None:
     """Check before hours of work that the report has a place, and that it is not one of the other files.
 
     Raises:
         UsageError: it would replace what the command reads or writes.
         WriteError: its folder does not exist, or it is a folder.
     """
-    for role in ("source", "output", "target", "recipe"):
-        other = getattr(arguments, role)
+    others = {
+        "source": arguments.source, "output": arguments.output, "target": options.target, "recipe": options.recipe
+    }  # fmt: skip
+    for role, other in others.items():
         if other is not None and report.resolve() == Path(other).resolve():
             raise UsageError(f"the report {shown(str(report))} is also the {role}", how="Name another file.")
     check_target(report, overwrite=True)

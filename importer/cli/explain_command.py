@@ -27,22 +27,14 @@ _ALIKE = 0.8
 
 def run(arguments: Arguments) -> int:
     """Print the way of every output tensor the name is part of, or why there is none, which ends with 1."""
-    planned = plan_conversion(
-        arguments.source,
-        recipe=arguments.recipe,
-        target=arguments.target,
-        root=arguments.root,
-        dtype=arguments.dtype,
-        adapter=arguments.adapter,
-        only=arguments.only,
-    )
+    planned = plan_conversion(arguments.source, arguments.options)
     root = planned.checkpoint.root
     names = {arguments.name, f"{root}.{arguments.name}"} if root else {arguments.name}
     steps = [step for step in planned.plan.tensors if step.name in names or not names.isdisjoint(step.sources)]
     verdicts = list(_verdicts(planned, names))
     if not steps and not verdicts:
         raise _unknown(planned, arguments.name)
-    print(printable(f"recipe  {planned.recipe or 'none: names and layouts as they are'}"))
+    print(printable(f"recipe  {planned.described or 'none: names and layouts as they are'}"))
     for line in (*_ways(planned, steps), *verdicts):
         print(printable(line))
     return 0 if steps else 1

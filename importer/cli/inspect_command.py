@@ -13,7 +13,6 @@ from importer.checkpoint import Checkpoint, Tensor, open_checkpoint
 from importer.cli.arguments import Arguments
 from importer.cli.tree import human_size, tree_lines
 from importer.errors import printable
-from importer.limits import adjusted
 
 __all__ = ["INSPECT_SCHEMA_VERSION", "listing", "run"]
 
@@ -27,13 +26,7 @@ _SHOWN_GROUPS = 20
 
 def run(arguments: Arguments) -> int:
     """Print the listing of one checkpoint."""
-    checkpoint = open_checkpoint(
-        arguments.source,
-        root=arguments.root,
-        sparse=arguments.sparse,
-        quantized=arguments.quantized,
-        limits=adjusted(dict(arguments.limit)),
-    )
+    checkpoint = open_checkpoint(arguments.source, arguments.options)
     if arguments.json:
         print(_json_text(listing(checkpoint, sha256=arguments.sha256)))
     else:

@@ -22,12 +22,12 @@ _SHOWN = 20
 
 def run(arguments: Arguments) -> int:
     """Draft, print or write, and return 0, or 1 if the draft leaves something undecided."""
-    checkpoint = open_checkpoint(arguments.source, root=arguments.root)
+    checkpoint = open_checkpoint(arguments.source, arguments.options)
     draft = draft_recipe(checkpoint, open_target(arguments.skeleton))
     if arguments.recipe_file is None:
         sys.stdout.write(draft.text)
     else:
-        _write(Path(arguments.recipe_file), draft.text, overwrite=arguments.overwrite)
+        _write(Path(arguments.recipe_file), draft.text, overwrite=arguments.options.overwrite)
     for line in _remarks(draft):
         print(printable(line), file=sys.stderr)
     return 1 if draft.undecided else 0

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from importer.checkpoint import Checkpoint
 from importer.errors import DecisionNeededError, Location
+from importer.options import AdapterChoice
 from importer.plan.planned import PlannedTensor, Problem, Skipped, Unused
 from importer.recipes import Entry, Remapped, TrailStep
 
@@ -19,17 +19,9 @@ if TYPE_CHECKING:
     from importer.adapters import Adapted, AdaptedParam
     from importer.plan.grouping import Grouping, ModuleGroup
 
-__all__ = ["AdaptedSteps", "AdapterChoice", "adapt"]
+__all__ = ["AdaptedSteps", "adapt"]
 
 _SHOWN_PATHS = 5
-
-
-class AdapterChoice(str, Enum):
-    """Which way layouts change."""
-
-    NONE = "none"
-    BURN = "burn"
-    TORCH = "torch"
 
 
 @dataclass(slots=True)

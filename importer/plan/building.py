@@ -14,38 +14,19 @@ from math import prod
 
 from importer.checkpoint import Checkpoint, Tensor
 from importer.errors import UsageError
-from importer.plan.adapting import AdapterChoice, adapt
-from importer.plan.casting import DTypeChoice, cast_steps
+from importer.options import DEFAULT_OPTIONS, AdapterChoice, Options, ParamIdChoice
+from importer.plan.adapting import adapt
+from importer.plan.casting import cast_steps
 from importer.plan.ids import stable_ids
 from importer.plan.packed import packed_faults, set_aside, unpacked_note, with_stored_sources, withheld_names
 from importer.plan.planned import Missing, Plan, PlannedTensor, Problem, Skipped
 from importer.plan.target_check import Expected, expected_of_skeleton, expected_of_template, target_check
-from importer.recipes import Entry, Pattern, Recipe, Remapped, RuleRef, apply_recipe
+from importer.recipes import Entry, Pattern, Recipe, Remapped, RuleRef, apply_recipe, parse_pattern
+from importer.recipes.faults import TextError
 
-__all__ = ["PlanOptions", "build_plan", "weights_below"]
+__all__ = ["build_plan", "weights_below"]
 
 _TIED_NOTES = 5
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlanOptions:
-    """What the caller decided.
-
-    Attributes:
-        recipe: the recipe to apply, or None to keep names as they are.
-        adapter: layout change.
-        skeleton: a file saved from the fresh Burn model; the output then holds what it names and nothing else.
-        dtype: cast of every float; None leaves it to the recipe.
-        stable_ids: whether parameters without an id from the skeleton get one derived from their name.
-        only: pattern that output names must match; None for all.
-    """
-
-    recipe: Recipe | None = None
-    adapter: AdapterChoice = AdapterChoice.BURN
-    skeleton: Checkpoint | None = None
-    dtype: DTypeChoice | None = None
-    stable_ids: bool = False
-    only: Pattern | None = None
 
 
 def weights_below(checkpoint: Checkpoint) -> dict[str, Tensor]:
@@ -63,30 +44,43 @@ def weights_below(checkpoint: Checkpoint) -> dict[str, Tensor]:
     return {name[len(prefix) :]: tensor for name, tensor in everything.items() if name.startswith(prefix)}
 
 
-def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
+def build_plan(
+    checkpoint: Checkpoint,
+    recipe: Recipe | None = None,
+    options: Options = DEFAULT_OPTIONS,
+    skeleton: Checkpoint | None = None,
+) -> Plan:
     """Decide the whole conversion.
+
+    Args:
+        checkpoint: the opened source, its root settled.
+        recipe: the recipe to apply, or None to keep names as they are.
+        options: of these, `adapter` (`auto` aims at Burn), `dtype`, `param_ids` and `only` count.
+        skeleton: a file saved from the fresh Burn model; the output then holds what it names and nothing else.
 
     Raises:
         DecisionNeededError: a type is needed and not known; carries the `types:` lines to add.
         RecipeError: the recipe does not fit the config.
         UsageError: the rules or `only` leave nothing.
     """
+    only = None if options.only is None else _only(options.only)
+    adapter = AdapterChoice.BURN if options.adapter is AdapterChoice.AUTO else options.adapter
     weights = weights_below(checkpoint)
-    remapped = _remap(checkpoint, weights, options.recipe)
-    adapted = adapt(checkpoint, remapped, options.adapter)
+    remapped = _remap(checkpoint, weights, recipe)
+    adapted = adapt(checkpoint, remapped, adapter)
     steps = cast_steps(adapted.steps, options.dtype, remapped.dtype)
-    unreadable = _unreadable(checkpoint, options.recipe)
+    unreadable = _unreadable(checkpoint, recipe)
     errors = [*_recipe_faults(remapped), *unreadable.errors, *packed_faults(checkpoint), *adapted.errors]
     steps, collisions = _without_collisions(steps)
     errors += collisions
-    steps, filtered = _filtered(steps, options.only)
+    steps, filtered = _filtered(steps, only)
     if filtered and not steps:
         raise UsageError("no output name matches the pattern of `only`", how="A dry run without it lists the names.")
     unused = list(adapted.unused)
-    expected = _expected(remapped, options)
+    expected = _expected(remapped, recipe, adapter, skeleton)
     missing: tuple[Missing, ...] = ()
     if expected is not None:
-        expected = _filtered_expected(expected, options.only)
+        expected = _filtered_expected(expected, only)
         checked = target_check(steps, expected, frozenset(error.name for error in errors))
         steps, missing = checked.steps, checked.missing
         unused += checked.unused
@@ -94,7 +88,9 @@ def build_plan(checkpoint: Checkpoint, options: PlanOptions) -> Plan:
     if not (steps or missing or unused or errors):
         raise UsageError("the recipe leaves out every tensor", how="Check its `keep` and `drop` patterns.")
     return Plan(
-        tensors=with_stored_sources(checkpoint, _with_ids(checkpoint, steps, expected, stable=options.stable_ids)),
+        tensors=with_stored_sources(
+            checkpoint, _with_ids(checkpoint, steps, expected, stable=options.param_ids is ParamIdChoice.STABLE)
+        ),
         skipped=(
             *_outside(checkpoint),
             *_skipped(checkpoint, remapped),
@@ -200,12 +196,21 @@ def _filtered(steps: Sequence[PlannedTensor], only: Pattern | None) -> tuple[tup
     return kept, dropped
 
 
-def _expected(remapped: Remapped, options: PlanOptions) -> Expected | None:
+def _only(text: str) -> Pattern:
+    try:
+        return parse_pattern(text)
+    except TextError as error:
+        raise UsageError(f"the pattern of `only` is wrong: {error.what}", how=error.how) from error
+
+
+def _expected(
+    remapped: Remapped, recipe: Recipe | None, adapter: AdapterChoice, skeleton: Checkpoint | None
+) -> Expected | None:
     """Return what the output must hold: the skeleton if there is one, else the template if the adapter aims at it."""
-    if options.skeleton is not None:
-        return expected_of_skeleton(options.skeleton)
-    if remapped.template is not None and options.recipe is not None and options.adapter is AdapterChoice.BURN:
-        return expected_of_template(remapped.template, options.recipe.name)
+    if skeleton is not None:
+        return expected_of_skeleton(skeleton)
+    if remapped.template is not None and recipe is not None and adapter is AdapterChoice.BURN:
+        return expected_of_template(remapped.template, recipe.name)
     return None
 
 

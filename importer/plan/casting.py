@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from enum import Enum
 
 from importer.arrays import cast
 from importer.dtypes import BF16, F16, F32, DType, Kind
+from importer.options import DTypeChoice
 from importer.plan.planned import PlannedTensor
 from importer.recipes import DTypePlan, RuleRef, TrailStep
 
-__all__ = ["HALF_PRECISION_LAYERS", "DTypeChoice", "cast_floats", "cast_steps"]
+__all__ = ["HALF_PRECISION_LAYERS", "cast_floats", "cast_steps"]
 
 
 HALF_PRECISION_LAYERS = frozenset(
@@ -24,16 +24,6 @@ HALF_PRECISION_LAYERS = frozenset(
     )
 )
 """The module types Burn's HalfPrecisionAdapter casts; BatchNorm is left in f32 on purpose (burn-spec 5.3)."""
-
-
-class DTypeChoice(str, Enum):
-    """What `--dtype` takes."""
-
-    KEEP = "keep"
-    F32 = "f32"
-    F16 = "f16"
-    BF16 = "bf16"
-    HALF = "half"
 
 
 _FLOATS = {DTypeChoice.F32: F32, DTypeChoice.F16: F16, DTypeChoice.BF16: BF16}

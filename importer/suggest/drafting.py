@@ -15,7 +15,7 @@ from pathlib import Path
 from importer.checkpoint import Checkpoint, Tensor
 from importer.dtypes import Kind
 from importer.errors import UsageError
-from importer.plan import PlannedTensor, PlanOptions, build_plan, weights_below
+from importer.plan import PlannedTensor, build_plan, weights_below
 from importer.recipes import Entry, apply_recipe, parse_recipe
 from importer.suggest.aligning import align
 from importer.suggest.ambiguities import Judge
@@ -116,7 +116,7 @@ class _Meant:
 
 def _tried(text: str, meant: _Meant, checkpoint: Checkpoint, skeleton: Checkpoint) -> tuple[str, ...]:
     """Plan the draft against the skeleton and return what stands in the way, also where rules do not do what was found."""
-    plan = build_plan(checkpoint, PlanOptions(recipe=parse_recipe(text), skeleton=skeleton))
+    plan = build_plan(checkpoint, parse_recipe(text), skeleton=skeleton)
     return (
         *(f"{entry.name} {list(entry.shape)}: no tensor fits" for entry in plan.missing),
         *(f"{fault.name}: {fault.message}" for fault in plan.errors),

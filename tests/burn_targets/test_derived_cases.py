@@ -14,7 +14,8 @@ import numpy as np
 
 from importer.arrays import to_numpy
 from importer.checkpoint import open_checkpoint
-from importer.plan import AdapterChoice, Plan, PlanOptions, build_plan
+from importer.options import AdapterChoice, Options
+from importer.plan import Plan, build_plan
 from importer.recipes import parse_recipe
 
 CASES = Path(__file__).resolve().parents[2] / "fixtures" / "cases"
@@ -24,8 +25,9 @@ def planned(case: str, recipe: str, adapter: AdapterChoice) -> tuple[Plan, dict[
     """Apply a recipe to a case; return the plan and what the case says was derived."""
     expected = json.loads((CASES / case / "expect.json").read_text())
     checkpoint = open_checkpoint(CASES / case / expected["input"])
-    options = PlanOptions(recipe=parse_recipe(f"recipe: 1\nname: case\n{recipe}"), adapter=adapter)
-    return build_plan(checkpoint, options), expected["derived"][0]
+    return build_plan(checkpoint, parse_recipe(f"recipe: 1\nname: case\n{recipe}"), Options(adapter=adapter)), expected[
+        "derived"
+    ][0]
 
 
 def names(plan: Plan) -> dict[str, str]:

@@ -17,7 +17,7 @@ from importer.adapters import LAYERS, Shapes
 from importer.arrays import full, to_numpy
 from importer.checkpoint import Checkpoint, Tensor, open_checkpoint
 from importer.dtypes import F32
-from importer.plan import Plan, PlanOptions, build_plan
+from importer.plan import Plan, build_plan
 from importer.recipes import load_recipe
 
 FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
@@ -40,7 +40,7 @@ LLAMA_HEADS = {"attention.wq.weight": 4, "attention.wk.weight": 2}
 
 
 def plan_of(checkpoint: Checkpoint, recipe: str) -> Plan:
-    return build_plan(checkpoint, PlanOptions(recipe=load_recipe(recipe)))
+    return build_plan(checkpoint, load_recipe(recipe))
 
 
 def expected_values(name: str, source: np.ndarray[Any, Any], *, is_linear: bool, rotary: bool) -> np.ndarray[Any, Any]:

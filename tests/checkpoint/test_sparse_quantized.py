@@ -10,11 +10,11 @@ import pytest
 from importer.arrays import Array, to_numpy
 from importer.checkpoint import open_checkpoint
 from importer.checkpoint.found import Dense, NotDense, Packed
-from importer.checkpoint.sparse_quantized import Packing, SparseChoice
 from importer.checkpoint.tensors import TensorReader
 from importer.containers import Resolved, StorageRecord
 from importer.errors import LimitError, TensorError, UsageError
 from importer.limits import DEFAULT_LIMITS
+from importer.options import Options, SparseChoice
 from importer.storages import MemoryStorage
 from importer.unpickling import Call, PersistentId
 from tests.builders.pickles import call, glob, storage, tensor
@@ -22,11 +22,11 @@ from tests.checkpoint.conftest import WHERE, resolve
 from tests.shared import FIXTURES
 
 COUNTS = storage("1", 3, "LongStorage")
-UNPACKED = Packing(sparse=SparseChoice.DENSE)
+UNPACKED = Options(sparse=SparseChoice.DENSE)
 
 
-def read(node: Call, packing: Packing = UNPACKED) -> Dense | NotDense | Packed | None:
-    return TensorReader(resolve, WHERE, packing=packing).read(node)
+def read(node: Call, options: Options = UNPACKED) -> Dense | NotDense | Packed | None:
+    return TensorReader(resolve, WHERE, options=options).read(node)
 
 
 def coo(size: object, *, indices: object = None, values: object = None) -> Call:
@@ -93,7 +93,7 @@ def test_the_bound_on_dense_sizes_can_be_lowered() -> None:
 @pytest.mark.parametrize("choice", ["sparse", "quantized"])
 def test_an_unknown_choice_is_a_usage_error(choice: str) -> None:
     with pytest.raises(UsageError, match=f"{choice} is 'all'"):
-        open_checkpoint(FIXTURES / "beyond" / "sparse.pt", **{choice: "all"})  # type: ignore[arg-type]
+        open_checkpoint(FIXTURES / "beyond" / "sparse.pt", **{choice: "all"})
 
 
 def counted(pid: PersistentId) -> Resolved:
@@ -105,13 +105,13 @@ def counted(pid: PersistentId) -> Resolved:
 
 
 def test_elements_lie_where_their_indices_say() -> None:
-    found = TensorReader(counted, WHERE, packing=UNPACKED).read(coo((8,)))
+    found = TensorReader(counted, WHERE, options=UNPACKED).read(coo((8,)))
     assert isinstance(found, Dense)
     assert to_numpy(found.array).tolist() == [1.0, 0, 0, 0, 0, 0.0, 0, 0]
 
 
 def test_an_index_outside_of_the_size_is_found_when_it_is_read() -> None:
-    found = TensorReader(counted, WHERE, packing=UNPACKED).read(coo((5,)))
+    found = TensorReader(counted, WHERE, options=UNPACKED).read(coo((5,)))
     assert isinstance(found, Dense)
     with pytest.raises(TensorError, match="outside of the size 5"):
         to_numpy(found.array)

@@ -20,7 +20,7 @@ def fail_with(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(_: Arguments) -> int:
         raise error
 
-    monkeypatch.setattr("importer.cli.arguments._run_inspect", run)
+    monkeypatch.setattr("importer.cli.inspect_command.run", run)
 
 
 def test_a_bug_is_an_internal_error_without_a_traceback(

@@ -26,7 +26,7 @@ def interrupted(source: Path, out: Path, monkeypatch: pytest.MonkeyPatch, **opti
     with monkeypatch.context() as patch:
         patch.setattr("importer.writers.writing.stream", stopping)
         with pytest.raises(KeyboardInterrupt):
-            importer.convert(source, out, shard_size=10_000, **options)  # type: ignore[arg-type]  # texts only
+            importer.convert(source, out, shard_size=10_000, **options)
     return sorted(out.parent.rglob("*-of-*"))
 
 

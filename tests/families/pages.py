@@ -17,7 +17,7 @@ from pathlib import Path
 
 from importer.checkpoint import open_checkpoint
 from importer.dtypes import DType
-from importer.plan import Plan, PlanOptions, build_plan
+from importer.plan import Plan, build_plan
 from importer.recipes import Recipe, list_builtin, load_recipe
 from tests.families.recorded import RECIPES
 from tests.families.synthetic import KEYS, load, write
@@ -179,7 +179,7 @@ def _shown(value: object) -> str:
 def _example_plan(recipe: str) -> Plan:
     with tempfile.TemporaryDirectory() as folder:
         write(load(_EXAMPLES[recipe]).untied, Path(folder))
-        return build_plan(open_checkpoint(folder), PlanOptions(recipe=load_recipe(recipe)))
+        return build_plan(open_checkpoint(folder), load_recipe(recipe))
 
 
 def _names(plan: Plan) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from importer.arrays import to_numpy
 from importer.checkpoint import open_checkpoint
-from importer.plan import PlanOptions, build_plan
+from importer.plan import build_plan
 from importer.recipes import load_recipe
 from tests.adapters.samples import Values
 from tests.numbers import burn_formulas as burn
@@ -18,14 +18,14 @@ from tests.numbers.reference import NUMBERS, assert_close, case
 
 def converted(name: str, recipe: str) -> dict[str, Values]:
     """Return a recorded model's parameters as the recipe makes them."""
-    plan = build_plan(open_checkpoint(NUMBERS / name), PlanOptions(recipe=load_recipe(recipe)))
+    plan = build_plan(open_checkpoint(NUMBERS / name), load_recipe(recipe))
     assert (plan.missing, plan.unused, plan.errors) == ((), (), ())
     return {step.name: to_numpy(step.array) for step in plan.tensors}
 
 
 def test_a_whole_saved_model_needs_no_recipe() -> None:
     recorded = case("whole_model")
-    plan = build_plan(open_checkpoint(NUMBERS / "whole_model.pt"), PlanOptions())
+    plan = build_plan(open_checkpoint(NUMBERS / "whole_model.pt"))
     params = {step.name: to_numpy(step.array) for step in plan.tensors}
     x = burn.linear(recorded.inputs[0], burn.below(params, "0"))
     x = burn.encoder_layer(x, burn.below(params, "1"), heads=2, norm_first=True, activation="relu")

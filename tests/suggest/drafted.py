@@ -12,7 +12,8 @@ from pathlib import Path
 from importer.arrays import full, to_numpy
 from importer.checkpoint import Checkpoint, Tensor
 from importer.dtypes import F32
-from importer.plan import DTypeChoice, Plan, PlanOptions, build_plan
+from importer.options import DTypeChoice, Options
+from importer.plan import Plan, build_plan
 from importer.recipes import Recipe, load_recipe, parse_recipe
 from importer.suggest import Draft, draft_recipe
 
@@ -82,7 +83,7 @@ _SPEAKING = re.compile(r"^(weight|bias|gamma|beta|alpha|running_(mean|var)|forwa
 
 
 def _planned(checkpoint: Checkpoint, recipe: Recipe, skeleton: Checkpoint | None = None) -> Plan:
-    return build_plan(checkpoint, PlanOptions(recipe=recipe, skeleton=skeleton, dtype=DTypeChoice.F32))
+    return build_plan(checkpoint, recipe, Options(dtype=DTypeChoice.F32), skeleton)
 
 
 def _values(plan: Plan) -> dict[str, bytes]:
