@@ -15,6 +15,7 @@ from importer.arrays import Array
 from importer.errors import shown
 from importer.limits import DEFAULT_LIMITS
 from importer.recipes.applying.scopes import ConfigScope, class_names
+from importer.recipes.applying.wrappers import unwrapped
 from importer.recipes.faults import TextError, as_written
 from importer.recipes.language.expressions import UnknownNameError
 from importer.recipes.language.patterns import Pattern
@@ -128,11 +129,13 @@ class _Shapeless:
 
 
 def _facts(config: Mapping[str, object] | None, tensors: Iterable[str] | Mapping[str, NamedArray]) -> _Facts:
-    known = tuple(tensors)
+    given = tuple(tensors)
+    known = tuple(unwrapped(given))
+    held = [tensors[name] for name in given] if isinstance(tensors, Mapping) else [_Shapeless()] * len(known)
     kind = (config or {}).get("model_type")
     return _Facts(
         config=config or {},
-        tensors=tensors if isinstance(tensors, Mapping) else dict.fromkeys(known, _Shapeless()),
+        tensors=dict(zip(known, held, strict=True)),
         names=known,
         classes=class_names(config),
         model_type=kind if isinstance(kind, str) else "",

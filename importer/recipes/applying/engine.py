@@ -23,6 +23,7 @@ from importer.recipes.applying.settling import settle_template, settle_types
 from importer.recipes.applying.steps import StepRunner
 from importer.recipes.applying.variants import with_variants
 from importer.recipes.applying.working import ChangeLog, WorkingTensor
+from importer.recipes.applying.wrappers import INNER_WRAPPERS, OUTER_WRAPPERS, shared_prefix, without_inner
 from importer.recipes.faults import TextError
 from importer.recipes.language.patterns import Pattern
 from importer.recipes.language.replacements import Replacement
@@ -34,8 +35,6 @@ if TYPE_CHECKING:
 
 __all__ = ["apply_recipe", "unwrap_root"]
 
-_WRAPPER_PREFIXES = ("module.", "_orig_mod.")
-"""What DataParallel and torch.compile put before every name."""
 _MATRIX = 2
 
 
@@ -96,25 +95,31 @@ def apply_recipe(
 
 
 def _stripped(recipe: Recipe, tensors: Mapping[str, NamedArray], record: ChangeLog) -> list[WorkingTensor]:
-    """Cut off the prefixes that every name has, as often as there is one."""
+    """Cut off the prefixes that every name has, as often as there is one, and what wrappers put inside of names."""
     items = [WorkingTensor(name, tensor.array, (name,), identity=tensor.identity) for name, tensor in tensors.items()]
+    if recipe.strip is None:
+        _without_wrappers(items)
     prefixes = _prefixes(recipe)
-    while (cut := next((one for one in prefixes if _all_have(one.text, items)), None)) is not None:
+    by_text = {one.text: one for one in prefixes}
+    while (cut := shared_prefix(list(by_text), (item.name for item in items))) is not None:
         record.used.update(one.rule for one in prefixes)  # they are alternatives: one that fits is enough
         for item in items:
-            item.touch(cut.rule, item.name[len(cut.text) :])
+            item.touch(by_text[cut].rule, item.name[len(cut) :])
     return items
 
 
-def _all_have(prefix: str, items: Sequence[WorkingTensor]) -> bool:
-    """Whether every name has the prefix and something behind it."""
-    return bool(items) and all(item.name.startswith(prefix) and len(item.name) > len(prefix) for item in items)
+def _without_wrappers(items: Iterable[WorkingTensor]) -> None:
+    for item in items:
+        name = without_inner(item.name)
+        if name and name != item.name:
+            found = next(text for text in INNER_WRAPPERS if text in item.name)
+            item.touch(RuleRef("", 0, 0, "strip", found), name)
 
 
 def _prefixes(recipe: Recipe) -> Sequence[Prefix]:
     if recipe.strip is not None:
         return recipe.strip
-    return [Prefix(text, RuleRef("", 0, 0, "strip", text)) for text in _WRAPPER_PREFIXES]
+    return [Prefix(text, RuleRef("", 0, 0, "strip", text)) for text in OUTER_WRAPPERS]
 
 
 def _own_rules(recipe: Recipe) -> list[RuleRef]:

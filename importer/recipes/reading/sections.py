@@ -84,7 +84,8 @@ UNWRAP = Field(
 STRIP = Field(
     "strip",
     ListOf(Ruled("strip", TEXT, Prefix), or_one=True),
-    "Prefixes that are removed when *every* name has them. Not given: `module.` and `_orig_mod.`, which wrappers add.",
+    "Prefixes that are removed when *every* name has them. Not given: `module.` where every name has it, and anywhere in a "
+    "name what FSDP, torch.compile, activation checkpointing and Fabric add (`_fsdp_wrapped_module.`, `_orig_mod.`…).",
 )
 KEEP = Field(
     "keep",
