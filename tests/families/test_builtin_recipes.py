@@ -64,6 +64,10 @@ WITHOUT_CONFIG = (
 """Families whose sizes are all read off the tensors."""
 
 
+TOLD_BY_THE_CLASS = {"t5_small": ("lm_head.weight",)}
+"""Tied heads that are in no file: without a class nothing says that they are due, and none is made up."""
+
+
 def planned(family: Family, folder: Path, recipe: str = "auto") -> ApplyResult:
     return convert(write(family, folder), folder / "out.bpk", recipe=recipe, dry_run=True)
 
@@ -100,7 +104,14 @@ def test_the_recipe_of_a_family_is_found_where_the_config_names_no_class(name: s
     assert choice.recipe.name == RECIPES[name]
 
 
-SAME_NAMES = {"mistral": ("llama",), "xlm_roberta": ("roberta",)}
+SAME_NAMES = {
+    "mistral": ("llama",),
+    "gemma": ("llama",),
+    "granite": ("llama",),
+    "helium": ("llama",),
+    "ernie4_5": ("llama",),
+    "xlm_roberta": ("roberta",),
+}
 """Families whose names are another's, so that names alone cannot tell them apart."""
 
 
@@ -137,7 +148,7 @@ def test_without_a_config_the_sizes_are_those_it_would_have_given(name: str, tmp
     bare = planned(replace(family, config={}), tmp_path / "bare")
     assert leftovers(bare) == []
     assert [(entry.name, entry.shape) for entry in bare.applied] == [
-        (entry.name, entry.shape) for entry in there.applied
+        (entry.name, entry.shape) for entry in there.applied if entry.name not in TOLD_BY_THE_CLASS.get(name, ())
     ]
 
 
