@@ -26,6 +26,10 @@ _NO_RESERVING = frozenset({errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.E
 _NO_SYNCING = frozenset(
     {errno.EINVAL, errno.EOPNOTSUPP, errno.ENOSYS, errno.EACCES, errno.EPERM, errno.EBADF, errno.EISDIR}
 )
+_NO_RENAMING_NEW = frozenset({errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP})
+_HERE, _NOT_REPLACING = -100, 1
+"""AT_FDCWD and RENAME_NOREPLACE, from <fcntl.h> and <linux/fs.h>."""
+
 _CLOSED = getattr(os, "O_CLOEXEC", 0)
 _BINARY = getattr(os, "O_BINARY", 0)
 _MODE = 0o666
@@ -151,6 +155,24 @@ class System:
     def rename(self, source: Path, path: Path) -> None:
         """Give a file another name in one step, whatever has it now."""
         Path(source).replace(path)
+
+    def rename_new(self, source: Path, path: Path) -> None:
+        """Give a file another name, which must be free.
+
+        Linux can do so in one step (`renameat2`); elsewhere the name is looked at before, so others are to be kept away.
+        """
+        if sys.platform == "linux":
+            import ctypes
+
+            call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+            if call is not None:
+                if call(_HERE, os.fsencode(source), _HERE, os.fsencode(path), _NOT_REPLACING) == 0:
+                    return
+                if (number := ctypes.get_errno()) not in _NO_RENAMING_NEW:
+                    raise OSError(number, os.strerror(number), str(path))
+        if os.path.lexists(path):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), str(path))
+        self.rename(source, path)
 
     def unlink(self, path: Path) -> None:
         """Take a name away."""

@@ -6,12 +6,15 @@ is an internal error and says how to report it. Not here: the commands themselve
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
+from typing import TextIO
 
 from importer.cli.arguments import Arguments
 from importer.cli.commands import COMMANDS
@@ -22,9 +25,8 @@ from importer.errors import ImporterError, LimitError, WriteError, printable
 __all__ = ["main"]
 
 _INTERNAL = 70
-_INTERRUPTED = 130
 _BROKEN_PIPE = 141
-_TERMINATED = 143
+_BY_SIGNAL = 128
 _UNWRITABLE = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG})
 
 
@@ -34,7 +36,11 @@ def main(words: Sequence[str] | None = None) -> int:
     0 done · 1 the report forbids the conversion · 2 usage or recipe · 3 source refused · 4 cannot write · 70 internal.
     """
     _prepare_streams()
-    arguments = parse(words)
+    try:
+        arguments = parse(words)
+    finally:
+        # Help and usage errors end the process; whether they can be read decides nothing.
+        _flush()
     try:
         with one_command():
             code = _run(arguments)
@@ -42,17 +48,17 @@ def main(words: Sequence[str] | None = None) -> int:
     except ImporterError as error:
         return _tell(error)
     except KeyboardInterrupt as interrupt:
-        told = isinstance(interrupt, Terminated)
-        print(f"importer: {'terminated' if told else 'interrupted'}; nothing was left at the target", file=sys.stderr)
-        return _TERMINATED if told else _INTERRUPTED
+        return _tell_interrupted(interrupt)
     except BrokenPipeError:
         # The reader of our output went away (`| head`): not worth a message.
-        _abandon_stdout()
+        _abandon(sys.stdout)
         return _BROKEN_PIPE
+    except MemoryError:
+        return _tell(WriteError("there is not enough memory", how="Use fewer --workers, or a machine with more of it."))
     except Exception as error:  # noqa: BLE001 - the one funnel: everything else that escapes is a bug of ours
         if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
-            _abandon_stdout()
-            what = f"the standard output or a temporary file cannot be written: {error.strerror}"
+            _abandon(sys.stdout)
+            what = f"the standard output cannot be written: {error.strerror}"
             return _tell(WriteError(what, how="Free some space, or write elsewhere."))
         return _tell_internal(error, arguments)
     return code
@@ -77,9 +83,25 @@ def _prepare_streams() -> None:
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
-def _abandon_stdout() -> None:
+def _flush() -> None:
+    """Write out what was printed; a stream that cannot be written is given up."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError:
+            _abandon(stream)
+
+
+def _abandon(stream: TextIO) -> None:
     """Send what is still buffered nowhere, so that flushing at exit does not fail again."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _say(*lines: str) -> None:
+    """Print a message; one that nobody can read does not change how the command ends."""
+    with contextlib.suppress(OSError):
+        print(*lines, sep="\n", file=sys.stderr)
+    _flush()
 
 
 def _tell(error: ImporterError) -> int:
@@ -87,8 +109,16 @@ def _tell(error: ImporterError) -> int:
     first, *rest = str(error).splitlines()
     if isinstance(error, LimitError):
         rest.append(f"--limit {error.limit}=VALUE changes the bound.")
-    print(f"importer: {printable(first)}", *map(printable, rest), sep="\n", file=sys.stderr)
+    _say(f"importer: {printable(first)}", *map(printable, rest))
     return error.exit_code
+
+
+def _tell_interrupted(interrupt: KeyboardInterrupt) -> int:
+    """Say what is at the target now, which whoever wrote there has put into the exception."""
+    number = interrupt.number if isinstance(interrupt, Terminated) else signal.SIGINT
+    left = printable(str(interrupt.args[0])) if interrupt.args else "nothing was written"
+    _say(f"importer: {'interrupted' if number == signal.SIGINT else 'terminated'}; {left}")
+    return _BY_SIGNAL + number
 
 
 def _tell_internal(error: Exception, arguments: Arguments) -> int:
@@ -96,9 +126,8 @@ def _tell_internal(error: Exception, arguments: Arguments) -> int:
     if arguments.debug:
         raise error
     kind = type(error).__name__
-    print(
+    _say(
         f"importer: internal error ({kind}: {printable(str(error))}). This is a bug: please report it with the output "
-        "of the same command and --debug.",
-        file=sys.stderr,
+        "of the same command and --debug."
     )
     return _INTERNAL

@@ -5,16 +5,14 @@ Not here: the conversion (`importer.conversion`) and what the report says (`impo
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
 from importer.cli.arguments import Arguments
+from importer.cli.report_file import check_report, write_report
 from importer.conversion import convert
-from importer.errors import UsageError, shown
-from importer.options import Options
+from importer.errors import WriteError
 from importer.report import ApplyResult
-from importer.writers import check_target, new_file
 
 __all__ = ["run"]
 
@@ -24,39 +22,37 @@ def run(arguments: Arguments) -> int:
     options = arguments.options
     report = None if arguments.report is None else Path(arguments.report)
     if report is not None:
-        _check_report(report, arguments, options)
+        check_report(report, arguments.source, arguments.output, options)
     result = convert(arguments.source, arguments.output, options)
-    sys.stdout.write(_rendered(result, arguments.format))
-    if report is not None:
-        as_markdown = report.suffix == ".md"
-        _write_report(report, result.to_markdown(lines=0) if as_markdown else result.to_json())
+    try:
+        _publish(result, report, arguments)
+    except WriteError as error:
+        if result.written:
+            error.how = f"{error.how} The output itself is complete."
+        raise
+    except KeyboardInterrupt as interrupt:
+        if result.written:
+            interrupt.args = (f"{arguments.output} is complete, its report is not",)
+        raise
     return result.exit_code
+
+
+def _publish(result: ApplyResult, report: Path | None, arguments: Arguments) -> None:
+    """Print the report and keep the copy; neither depends on whether the other can be written."""
+    try:
+        if report is not None:
+            as_markdown = report.suffix == ".md"
+            write_report(
+                report,
+                result.to_markdown(lines=0) if as_markdown else result.to_json(),
+                overwrite=arguments.options.overwrite,
+            )
+    finally:
+        sys.stdout.write(_rendered(result, arguments.format))
+        sys.stdout.flush()
 
 
 def _rendered(result: ApplyResult, form: str) -> str:
     if form == "json":
         return result.to_json()
     return result.to_markdown() if form == "markdown" else result.to_text()
-
-
-def _check_report(report: Path, arguments: Arguments, options: Options) -> None:
-    """Check before hours of work that the report has a place, and that it is not one of the other files.
-
-    Raises:
-        UsageError: it would replace what the command reads or writes.
-        WriteError: its folder does not exist, or it is a folder.
-    """
-    others = {
-        "source": arguments.source, "output": arguments.output, "target": options.target, "recipe": options.recipe
-    }  # fmt: skip
-    for role, other in others.items():
-        if other is not None and report.resolve() == Path(other).resolve():
-            raise UsageError(f"the report {shown(str(report))} is also the {role}", how="Name another file.")
-    check_target(report, overwrite=True)
-
-
-def _write_report(path: Path, text: str) -> None:
-    """Publish the report in one step, so that a job never reads half of one."""
-    with new_file(path, overwrite=True) as descriptor, os.fdopen(descriptor, "wb", closefd=False) as file:
-        # A path may hold bytes that are no UTF-8.
-        file.write(text.encode("utf-8", "backslashreplace"))

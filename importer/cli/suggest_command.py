@@ -11,9 +11,11 @@ from pathlib import Path
 
 from importer.checkpoint import open_checkpoint
 from importer.cli.arguments import Arguments
+from importer.cli.report_file import is_same_file, write_text
 from importer.conversion import open_target
-from importer.errors import Location, OutputExistsError, WriteError, printable
+from importer.errors import UsageError, printable, shown
 from importer.suggest import Draft, draft_recipe
+from importer.writers import check_target
 
 __all__ = ["run"]
 
@@ -22,32 +24,31 @@ _SHOWN = 20
 
 def run(arguments: Arguments) -> int:
     """Draft, print or write, and return 0, or 1 if the draft leaves something undecided."""
+    place = None if arguments.recipe_file is None else Path(arguments.recipe_file)
+    if place is not None:
+        _check_place(place, arguments)
     checkpoint = open_checkpoint(arguments.source, arguments.options)
     draft = draft_recipe(checkpoint, open_target(arguments.skeleton))
-    if arguments.recipe_file is None:
+    if place is None:
         sys.stdout.write(draft.text)
     else:
-        _write(Path(arguments.recipe_file), draft.text, overwrite=arguments.options.overwrite)
+        write_text(place, draft.text, overwrite=arguments.options.overwrite)
     for line in _remarks(draft):
         print(printable(line), file=sys.stderr)
     return 1 if draft.undecided else 0
 
 
-def _write(path: Path, text: str, *, overwrite: bool) -> None:
-    """Write the recipe; one that a person has edited is not overwritten unasked."""
-    try:
-        with path.open("w" if overwrite else "x", encoding="utf-8") as file:
-            file.write(text)
-    except FileExistsError as error:
-        raise OutputExistsError(
-            "the recipe exists already", where=Location(path=str(path)), how="Name another file, or add --overwrite."
-        ) from error
-    except OSError as error:
-        raise WriteError(
-            f"the recipe cannot be written: {error.strerror}",
-            where=Location(path=str(path)),
-            how="Name a file in a folder that exists and can be written.",
-        ) from error
+def _check_place(place: Path, arguments: Arguments) -> None:
+    """Check that the recipe has a place; one that a person has edited is not overwritten unasked.
+
+    Raises:
+        UsageError: it would replace what the command reads.
+        WriteError: it exists, or cannot be written.
+    """
+    for role, other in (("source", arguments.source), ("target", arguments.skeleton)):
+        if is_same_file(place, Path(other)):
+            raise UsageError(f"the recipe {shown(str(place))} is also the {role}", how="Name another file.")
+    check_target(place, overwrite=arguments.options.overwrite)
 
 
 def _remarks(draft: Draft) -> Iterator[str]:

@@ -46,12 +46,12 @@ def new_file(
         OutputExistsError: there is such a file, at the start or by the end, and `overwrite` is false.
         WriteError: it cannot be created, written or published.
     """
+    remove_litter(path)
     check_target(path, overwrite=overwrite)
     if is_through(path):
         with _through(path) as descriptor:
             yield descriptor
         return
-    remove_litter(path)
     there_before = exists(path)
     with writing_errors(path):
         draft = _Draft.created(path, overwrite=overwrite)
@@ -151,13 +151,8 @@ def give_name(scratch: Path, path: Path, *, overwrite: bool, links: bool) -> Non
     elif links:
         SYSTEM.link(scratch, path)
     else:
-        # No hard links here (FAT, some network shares): claim the name first, so that nobody else's file is replaced.
-        SYSTEM.close(SYSTEM.open_new(path))
-        try:
-            SYSTEM.rename(scratch, path)
-        except BaseException:
-            SYSTEM.unlink(path)
-            raise
+        # No hard links here (FAT, some network shares).
+        SYSTEM.rename_new(scratch, path)
 
 
 def scratch_name(path: Path) -> Path:

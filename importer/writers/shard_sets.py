@@ -2,8 +2,8 @@
 
 The index decides what the output is, and it gets its name last. Where names are free, shards get the usual ones, then the
 index its own. Where they are taken, by the set that is replaced, the new shards first stand beside the old ones under names
-of this run; the index that names them replaces the old index in one step; then they get the usual names as well, a second
-index says so, and the names of this run and the files of the old output go. At every moment the index in place names whole
+nobody has; the index that names them replaces the old index in one step; then they get the usual names as well, a second
+index says so, and those names and the files of the old output go. At every moment the index in place names whole
 shards of one conversion. Every step is announced in the run's journal, so `tidy_up` can undo or finish what a run has begun
 that was killed at any of them. Not here: the work folder and its journal (`staging`), and writing shards (`writing`).
 """
@@ -55,7 +55,7 @@ def publish_set(run: Run, output: Path, layout: Layout, *, overwrite: bool, link
     with alone_in(folder), writing_errors(index):
         check_set(output, layout, overwrite=overwrite)
         is_free = not any(exists(folder / name) for name in usual)
-        names = usual if is_free else _names_of(run, usual, output)
+        names = usual if is_free else _free_names(usual, output)
         old = {path.name: known for path in old_files(output) if (known := identity_of(path)) is not None}
         _place(run, folder, names, links=links)
         _put_index(run, index, renamed_index(text, names), old, overwrite=overwrite, links=links)
@@ -181,9 +181,9 @@ def _take_back(run: Run, path: Path) -> None:
         SYSTEM.rename(path, run.folder / shard)
 
 
-def _names_of(run: Run, usual: Mapping[str, str], output: Path) -> dict[str, str]:
+def _free_names(usual: Mapping[str, str], output: Path) -> dict[str, str]:
     """Return names that nobody else has, for as long as the usual ones are taken."""
-    token = run.folder.name.removeprefix("run-")
+    token = os.urandom(4).hex()
     named = {name: f"{Path(name).stem}.{token}{output.suffix}" for name in usual}
     if max(len(os.fsencode(name)) for name in named.values()) > _MAX_NAME_BYTES:
         return {name: f"{token}-{number:05d}{output.suffix}" for number, name in enumerate(usual, start=1)}

@@ -114,7 +114,10 @@ class WorkFolder:
         """
         path = output.with_name(f"{output.name}.partial")
         with contextlib.suppress(OSError):
-            if _is_folder(path) and (path / _LOCK).is_file():
+            # One of ours may be empty: its run was killed as it began or ended.
+            if _is_folder(path) and set(SYSTEM.names_in(path)) - {_LOCK} <= set(
+                filter(_RUN.fullmatch, SYSTEM.names_in(path))
+            ):
                 return cls.taken(output)
         return None
 

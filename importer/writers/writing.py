@@ -14,7 +14,7 @@ from importer.arrays import source_files
 from importer.errors import ImporterError, WriteError
 from importer.system import SYSTEM
 from importer.writers.output import Destination, FileLayout, Layout, OutputTensor, Written
-from importer.writers.publishing import can_link, new_file
+from importer.writers.publishing import can_link, new_file, remove_litter
 from importer.writers.shard_sets import announce, check_set, old_files, publish_set, tidy_up
 from importer.writers.sharding import index_path, plan_layout
 from importer.writers.staging import Identity, Run, WorkFolder, digest_of, identity_of
@@ -53,6 +53,7 @@ def _write_single(path: Path, file: FileLayout, destination: Destination, check_
     """Write one file; where it replaces a set of shards, these go when it is in place."""
     overwrite = destination.overwrite
     index = Path(index_path(str(path)))
+    remove_litter(path)
     check_target(path, overwrite=overwrite)
     if is_through(path):
         with new_file(path, overwrite=overwrite) as descriptor:
@@ -85,6 +86,7 @@ def _write_set(layout: Layout, destination: Destination, check_sources: Callable
     index = Path(layout.index[0])
     output = Path(destination.path)
     paths = (*(name for name, _ in layout.files), layout.index[0])
+    remove_litter(index)
     check_target(index, overwrite=True)
     digest = digest_of(layout, destination)
     with _work_folder(output, is_needed=True, digest=digest) as (work, taken_up):
