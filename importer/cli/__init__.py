@@ -85,11 +85,15 @@ def _prepare_streams() -> None:
 
 def _flush() -> None:
     """Write out what was printed; a stream that cannot be written is given up."""
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            stream.flush()
-        except OSError:
-            _abandon(stream)
+    _flush_one(sys.stdout)
+    _flush_one(sys.stderr)
+
+
+def _flush_one(stream: TextIO) -> None:
+    try:
+        stream.flush()
+    except OSError:
+        _abandon(stream)
 
 
 def _abandon(stream: TextIO) -> None:

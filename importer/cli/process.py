@@ -76,9 +76,12 @@ def _handled() -> dict[int, _Handler]:
             signal.signal(number, signal.SIG_DFL)
             signal.raise_signal(number)
 
-    # None: set by a program around us that is not Python, and not to be put back.
-    known = {number: signal.getsignal(number) for number in _SIGNALS}
-    mine = {number: handler for number, handler in known.items() if handler not in {signal.SIG_IGN, None}}
+    mine: dict[int, _Handler] = {}
+    for number in _SIGNALS:
+        handler = signal.getsignal(number)
+        # None: set by a program around us that is not Python, and not to be put back.
+        if handler not in {signal.SIG_IGN, None}:
+            mine[number] = handler
     for number in mine:
         signal.signal(number, tell)
     return mine

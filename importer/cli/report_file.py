@@ -113,6 +113,8 @@ def _spellings(path: Path) -> Iterator[Path]:
 def _is_ours(path: Path) -> bool:
     """Whether a file is a report of an earlier run; an empty one holds nothing to be lost."""
     try:
+        if not path.is_file():
+            return False
         with path.open("rb") as file:
             head = file.read(_HEAD_BYTES)
     except OSError:

@@ -195,5 +195,5 @@ def _is_replaceable(path: Path, status: os.stat_result) -> bool:
 
 def _exists(path: Path) -> OutputExistsError:
     return OutputExistsError(
-        "the output exists already", where=Location(path=str(path)), how="Choose another name or give --overwrite."
+        "the file exists already", where=Location(path=str(path)), how="Choose another name or give --overwrite."
     )

@@ -37,12 +37,12 @@ def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
         main(["--debug", "inspect", "x.pt"])
 
 
-def test_an_interrupt_says_that_nothing_was_left(
+def test_an_interrupt_before_anything_was_written_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     fail_with(KeyboardInterrupt(), monkeypatch)
     assert main(["inspect", "x.pt"]) == 130
-    assert "nothing was left" in capsys.readouterr().err
+    assert "interrupted; nothing was written" in capsys.readouterr().err
 
 
 def test_a_reader_that_goes_away_is_not_an_error() -> None:
@@ -89,7 +89,25 @@ def test_a_full_disk_behind_stdout_ends_with_4(arguments: list[str]) -> None:
             cwd=REPOSITORY, stdout=full, stderr=subprocess.PIPE, check=False,
         )  # fmt: skip
     assert done.returncode == 4
-    assert b"standard output or a temporary file cannot be written: No space left" in done.stderr
+    assert b"standard output cannot be written: No space left" in done.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+@pytest.mark.parametrize(
+    ("words", "code"), [(["inspect", "no-such-file.pt"], 3), (["inspect"], 2), (["--version"], 0)], ids=str
+)
+@pytest.mark.parametrize("redirection", [">/dev/full 2>/dev/full", ">/dev/full 2>&-", "2>/dev/full"])
+def test_the_exit_code_is_the_same_whether_anybody_can_read_the_message(
+    words: list[str], code: int, redirection: str
+) -> None:
+    command = f'"{sys.executable}" -m importer {" ".join(words)} {redirection}'
+    assert subprocess.run(["bash", "-c", command], cwd=REPOSITORY, capture_output=True, check=False).returncode == code
+
+
+def test_no_memory_is_told_and_no_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    fail_with(MemoryError(), monkeypatch)
+    assert main(["inspect", "x.pt"]) == 4
+    assert "not enough memory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("arguments", [[], ["convert"], ["convert", "a", "b.bpk", "--dtype", "f8"], ["nope"]])

@@ -72,7 +72,7 @@ def test_a_recipe_that_exists_is_left_alone(tmp_path: Path, capsys: pytest.Captu
     recipe.write_text("edited by hand")
     fresh = skeleton("resnet18", tmp_path)
     assert run("suggest", RESNET, "--target", fresh, "-o", recipe) == 4
-    assert "the recipe exists already" in capsys.readouterr().err
+    assert "mine.yaml: the file exists already" in capsys.readouterr().err
     assert recipe.read_text() == "edited by hand"
     assert run("suggest", RESNET, "--target", fresh, "-o", recipe, "--overwrite") == 0
 
