@@ -14,6 +14,7 @@ from pathlib import Path
 from importer.budgets import TENSOR, Budget
 from importer.checkpoint.contents import Checkpoint, ForeignGlobal, Tensor, Unsupported
 from importer.checkpoint.globals_audit import foreign_globals, refuse_hostile
+from importer.checkpoint.partial_weights import refuse_partial
 from importer.checkpoint.quantization import unpack_quantized
 from importer.checkpoint.roots import candidate_roots, root_of_names
 from importer.checkpoint.walking import WalkedTree, walk
@@ -74,6 +75,8 @@ def _open(path: str | os.PathLike[str], options: Options) -> Checkpoint:
     findings = contents.findings
     findings.raise_damage()
     quantization = unpack_quantized(opened, findings, options.quantized or QuantizedChoice.REPORT, limits)
+    root = _checked_root(options.root, contents, container.paths[0])
+    refuse_partial(findings.tensors, root, Location(path=container.paths[0]))
     _bound_expansion((*findings.tensors.values(), *findings.arrays.values()), container.paths, limits)
     return Checkpoint(
         paths=container.paths,
@@ -83,7 +86,7 @@ def _open(path: str | os.PathLike[str], options: Options) -> Checkpoint:
         unsupported=tuple(findings.unsupported),
         values=findings.values,
         modules=findings.modules,
-        root=_checked_root(options.root, contents, container.paths[0]),
+        root=root,
         root_candidates=contents.roots,
         foreign_globals=tuple(contents.foreign.values()),
         config=opened.config,

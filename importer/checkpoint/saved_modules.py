@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from importer.budgets import STEP, Budget
+from importer.checkpoint.known_objects import persistent_object
 from importer.checkpoint.structures import attributes, elements, is_mapping, items
 from importer.checkpoint.vocabulary import qualified_name
 from importer.containers.base import Resolver, ScriptClass
@@ -79,8 +80,11 @@ class ModuleReader:
                 state = body  # the attributes are an argument, beside the code to rebuild the class from
             case _:
                 state = attributes(call)
+        name = self.class_name(call)
+        if (persistent := persistent_object(call)) is not None:
+            name, state = persistent
         if "_modules" in state and "_parameters" in state:
-            return self._eager(call, state)
+            return _eager(name, state)
         script = self._script.get(str(call.callable)) if self._script else None
         # A state that is no mapping is that of a `__getstate__`: packed weights, whose names are made by code.
         return None if script is None or not is_mapping(call.state) else self._scripted(script, state)
@@ -95,17 +99,6 @@ class ModuleReader:
         if isinstance(node, Call):
             node = qualified_name(node)
         return str(node) if isinstance(node, Global) else "unknown"
-
-    def _eager(self, call: Call, state: Mapping[object, object]) -> SavedModule:
-        """Read a module of Python. Releases before 1.6 have no record of buffers that are not persistent."""
-        volatile = {name for name in elements(state.get("_non_persistent_buffers_set")) if isinstance(name, str)}
-        buffers = (entry for entry in items(state.get("_buffers")) if entry[0] not in volatile)
-        return SavedModule(
-            self.class_name(call),
-            _present((*items(state["_parameters"]), *buffers)),
-            _present(items(state["_modules"])),
-            _plain_attributes(state),
-        )
 
     def _scripted(self, script: ScriptClass, state: Mapping[object, object]) -> SavedModule:
         """Read a module of TorchScript; before 1.6, all tensors that are no parameters count as buffers."""
@@ -135,6 +128,18 @@ def _held(state: object) -> int:
     """Return how many attributes a state holds."""
     parts = state if isinstance(state, tuple) else (state,)
     return sum(len(part) for part in parts if isinstance(part, dict))
+
+
+def _eager(name: str, state: Mapping[object, object]) -> SavedModule:
+    """Read a module of Python. Releases before 1.6 have no record of buffers that are not persistent."""
+    volatile = {entry for entry in elements(state.get("_non_persistent_buffers_set")) if isinstance(entry, str)}
+    buffers = (entry for entry in items(state.get("_buffers")) if entry[0] not in volatile)
+    return SavedModule(
+        name,
+        _present((*items(state["_parameters"]), *buffers)),
+        _present(items(state["_modules"])),
+        _plain_attributes(state),
+    )
 
 
 def _is_tensor_call(value: object) -> bool:

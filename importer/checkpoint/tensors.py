@@ -339,8 +339,22 @@ def _rebuild_nested(_reader: TensorReader, _args: tuple[object, ...]) -> NotDens
     return NotDense("nested", "rows of different lengths have no dense shape")
 
 
+def _is_shard(args: tuple[object, ...]) -> bool:
+    """Whether the class of a wrapper is one of torch's distributed tensors, of which a file holds one rank's part."""
+    return len(args) > 1 and isinstance(args[1], Global) and args[1].name in {"DTensor", "ShardedTensor"}
+
+
 def _rebuild_wrapper(_reader: TensorReader, args: tuple[object, ...]) -> NotDense:
-    return NotDense("wrapper", f"a tensor subclass without data of its own ({shown(args[0] if args else 'unknown')})")
+    match args:
+        case (Global(name="DTensor" | "ShardedTensor" as kind), _, size, *_):
+            return NotDense(
+                "dtensor" if kind == "DTensor" else "sharded",
+                f"one rank's shard of a distributed tensor of shape {shown(size)}; gather the weights before saving them,"
+                " with get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))",
+            )
+        case _:
+            of = shown(args[0] if args else "unknown")
+            return NotDense("wrapper", f"a tensor subclass without data of its own ({of})")
 
 
 _Rebuild: TypeAlias = Callable[[TensorReader, tuple[object, ...]], Dense | NotDense | Packed]
@@ -375,7 +389,7 @@ def _unwrap_device(reader: TensorReader, call: Call) -> _Inner | NotDense:
 
 def _unwrap_from_type(reader: TensorReader, call: Call) -> _Inner | Packed:
     """Unwrap a tensor subclass: function, class, arguments and attributes."""
-    if call.args and is_wrapper(call.args[0]):
+    if call.args and is_wrapper(call.args[0]) and not _is_shard(call.args):
         packed = read_composite(reader.read, call, reader.budget)
         if packed is not None:
             return packed

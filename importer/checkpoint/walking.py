@@ -14,6 +14,7 @@ from importer.arrays import Array
 from importer.budgets import CONTAINER, STEP, TENSOR, VALUE, Budget
 from importer.checkpoint.contents import Module, Tensor, Unsupported
 from importer.checkpoint.found import Dense, NotDense, Packed
+from importer.checkpoint.known_objects import entries_of_tensordict, new_attributes
 from importer.checkpoint.numpy_values import is_numpy, read_scalar
 from importer.checkpoint.saved_modules import ModuleReader, SavedModule
 from importer.checkpoint.structures import attributes, elements, flat_parts, is_mapping, is_sequence, items, key_text
@@ -282,8 +283,13 @@ class _Walker:
                 self.enter(frame, key, call, "sequence", enumerate(elements(call)))
             else:
                 self.visit(frame, key, inner)
+        elif (held := entries_of_tensordict(call)) is not None:
+            kind = "sequence" if isinstance(held, list | tuple) else "mapping"
+            self.enter(frame, key, call, kind, enumerate(held) if isinstance(held, list | tuple) else items(held))
         elif (module := self.modules.read(call)) is not None:
             self.enter_module(frame, key, call, module)
+        elif call.callable == _ENCODE and (data := self.tensors.bytes_of(call)) is not None:
+            self.keep(frame, key, data)
         else:
             self.budget.spend(STEP * (len(call.args) + len(call.kwargs or ())) // 8, self.where)
             self.enter(frame, key, call, "object", _object_entries(call))
@@ -347,6 +353,8 @@ class _Walker:
         if len(values) >= self.limits.max_values or len(frame.prefix) + len(key) > self.limits.max_name_length:
             return
         name = frame.prefix + key
+        if isinstance(value, bytes | bytearray):
+            self.note_nested_pickle(name, value)
         if isinstance(value, str | bytes | bytearray | Global) or (
             type(value) is int and value.bit_length() > _LONG_BITS
         ):
@@ -356,6 +364,19 @@ class _Walker:
             self.budget.spend(_NAME_CHARACTER * len(value), self.where)
         self.budget.spend(VALUE + _NAME_CHARACTER * len(name), self.where)
         values[name] = value
+
+    def note_nested_pickle(self, name: str, data: bytes | bytearray) -> None:
+        """Remark on bytes that are a pickle of their own, as RLlib saves its workers: what is in them is not read."""
+        if (
+            len(data) > _SMALLEST_PICKLE
+            and data[0] == _PROTO[0]
+            and data[1] <= _HIGHEST_PROTOCOL
+            and data[-1:] == _STOP
+        ):
+            self.budget.spend(VALUE + len(name), self.where)
+            self.findings.notes.append(
+                f"{shown(name)} holds a pickle of its own ({len(data)} bytes), which is not read; save the weights in it by themselves"
+            )
 
     def note_damage(self, name: str, error: SourceError) -> None:
         """Take down that a tensor cannot be read."""
@@ -396,6 +417,10 @@ class _Walker:
         )
 
 
+_ENCODE = Global("_codecs", "encode")  # bytes, as protocol 2 spells them
+_PROTO, _STOP = b"\x80", b"."
+_HIGHEST_PROTOCOL = 5
+_SMALLEST_PICKLE = 4
 _PLAIN = (str, bool, int, float, type(None), bytes, bytearray, complex, Global)
 
 
@@ -407,7 +432,6 @@ def _object_entries(call: Call) -> Iterator[tuple[object, object]]:
     yield from (call.kwargs or {}).items()
     yield from enumerate(elements(call))
     yield from items(call)
-    held = attributes(call)
-    yield from held.items()
-    if not held and call.state is not None:
+    yield from new_attributes(call)
+    if not attributes(call) and call.state is not None:
         yield "state", call.state

@@ -45,6 +45,7 @@ __all__ = ["open_container"]
 _HEAD_BYTES = 1024
 _ZIP_MAGICS = (b"PK\x03\x04", b"PK\x05\x06")
 _PICKLE_PROTO = b"\x80"
+_DISTRIBUTED_PART = ".distcp"
 _JOBLIB = b"joblib.numpy_pickle"
 _JOBLIB_BYTES = 16 << 20
 _SHARD_NAME = re.compile(r".*-\d+-of-(\d+)\.\w+")
@@ -174,9 +175,19 @@ def _read_index(path: Path, budget: Budget) -> Mapping[str, object] | None:
 
 
 def _open_file(path: Path, budget: Budget) -> PickleContainer | TableContainer:
-    """Open a single file."""
+    """Open a single file.
+
+    Raises:
+        UnsupportedError: a data file of a distributed checkpoint, which means nothing by itself.
+    """
     file = open_source(path, budget)
     head = file.read(0, min(file.size, _HEAD_BYTES))
+    if path.suffix == _DISTRIBUTED_PART and head.startswith(_ZIP_MAGICS):
+        raise UnsupportedError(
+            "this is one data file of a distributed checkpoint; which tensors lie in it, only the .metadata beside it says",
+            where=Location(path=str(path)),
+            how="Pass the folder, with '.metadata' and all of its .distcp files in it.",
+        )
     _check_one_layout(file, head)
     if head.startswith(_ZIP_MAGICS):
         return open_zip(file, budget.limits)

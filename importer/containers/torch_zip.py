@@ -13,6 +13,8 @@ Not here: the archive itself (`zip_archive`), and what the tree means (`importer
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from importer.containers.base import PickleContainer, Resolved, StorageRecord, TableContainer
 from importer.containers.exported_program import read_exported
 from importer.containers.storage_ids import check_agreement, check_length, parse_storage_id
@@ -34,6 +36,9 @@ from importer.unpickling import Global, PersistentId, unpickle
 __all__ = ["TorchArchive", "find_root", "open_zip"]
 
 _SHOWN_NAMES = 4
+_NO_OBJECTS = (".py", ".txt", ".json", ".yaml", ".yml", "/version", "/byteorder")
+_PICKLE_PROTO = b"\x80"
+_STORAGE = b"storage"
 _STORAGE_RECORDS = (("data/", ""), ("tensors/", ""), (".data/", ".storage"))
 
 
@@ -55,7 +60,10 @@ def open_zip(file: SourceFile, limits: Limits) -> PickleContainer | TableContain
         return _open_inner(archive, inner, limits)
     root = find_root(archive, ".data/extern_modules")
     if root is not None:
-        return TorchArchive(archive, root, _only_pickle(archive, root)).open(limits)
+        name, others = _package_object(archive, root)
+        package = TorchArchive(archive, root, name).open(limits)
+        notes = (f"other objects of the package were not read: {', '.join(map(shown, others[:_SHOWN_NAMES]))}",)
+        return replace(package, notes=(*package.notes, *notes)) if others else package
     root = find_root(archive, "model.json")
     if root is not None and archive.find(f"{root}version") is not None:
         return read_json_archive(archive, root, limits)
@@ -143,21 +151,37 @@ def _is_big_endian(archive: ZipArchive, root: str) -> bool:
     return order == b"big"
 
 
-def _only_pickle(archive: ZipArchive, root: str) -> str:
-    """Return the name, below `root`, of the one object in a package.
+def _package_object(archive: ZipArchive, root: str) -> tuple[str, tuple[str, ...]]:
+    """Return the name, below `root`, of the object with the weights in a package, and those of its other objects.
+
+    Packages name their resources as they like, so an object is told by its first bytes; of several, one that refers to
+    storages holds the weights.
 
     Raises:
-        UnsupportedError: there is none or more than one.
+        UnsupportedError: there is none, or more than one that could be meant.
     """
-    names = [name.removeprefix(root) for name in archive.entries if name.startswith(root) and name.endswith(".pkl")]
-    if len(names) == 1:
-        return names[0]
-    listed = ", ".join(shown(name) for name in names[:_SHOWN_NAMES]) or "none"
+    names = [name.removeprefix(root) for name in archive.entries if name.startswith(root)]
+    resources = [name for name in names if not name.startswith((".data/", "data/")) and not name.endswith(_NO_OBJECTS)]
+    objects = {name: data for name in resources if (data := _pickle_in(archive, root + name)) is not None}
+    meant = [name for name, data in objects.items() if _STORAGE in data] if len(objects) > 1 else list(objects)
+    if len(meant) == 1:
+        return meant[0], tuple(name for name in objects if name != meant[0])
+    listed = ", ".join(shown(name) for name in list(objects)[:_SHOWN_NAMES]) or "none"
     raise UnsupportedError(
-        f"a package of torch.package with {len(names)} objects, where one is needed: {listed}",
+        f"a package of torch.package with {len(meant)} objects that hold weights, where one is needed: {listed}",
         where=Location(path=archive.file.path),
         how="Load the object with torch.package.PackageImporter and save its state_dict().",
     )
+
+
+def _pickle_in(archive: ZipArchive, name: str) -> bytes | None:
+    """Return the contents of a record that begins like a pickle, None for any other."""
+    if not archive.entries[name].size:
+        return None
+    head = archive.storage(name)
+    first = bytearray(1)
+    head.read_into(0, memoryview(first))
+    return archive.read(name, "max_pickle_bytes") if first == _PICKLE_PROTO else None
 
 
 def _open_inner(archive: ZipArchive, name: str, limits: Limits) -> PickleContainer:

@@ -321,7 +321,8 @@ def _check_only_archive(file: SourceFile, start: int, offset: int) -> None:
         raise CorruptContainerError(
             "the file holds two archives, one after the other, and readers differ in which one they take",
             where=Location(path=file.path, offset=start),
-            how="Do not trust this file; get it from its source.",
+            how="Data files of a distributed checkpoint (.distcp) are so: for one of these pass its folder, with '.metadata' "
+            "in it. Do not trust any other; get it from its source.",
         )
 
 

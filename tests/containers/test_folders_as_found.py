@@ -226,3 +226,18 @@ def test_the_transformer_of_a_sentence_model_is_read_and_its_other_weights_are_n
     opened = open_container(fill(tmp_path, files))
     assert opened.container.paths == (str(tmp_path / WHOLE),)
     assert any("'2_Dense'" in note for note in opened.notes)
+
+
+@pytest.mark.parametrize("data", [torch_zip(), torch_zip() + torch_zip()], ids=["one item", "a chain of items"])
+def test_one_data_file_of_a_distributed_checkpoint_asks_for_the_folder(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "__0_0.distcp"
+    path.write_bytes(data)
+    with pytest.raises(UnsupportedError, match=r"one data file of a distributed checkpoint.*Pass the folder"):
+        open_container(path)
+
+
+def test_two_archives_in_one_file_are_refused_with_the_way_on(tmp_path: Path) -> None:
+    path = tmp_path / "model.pt"
+    path.write_bytes(torch_zip() + torch_zip())
+    with pytest.raises(CorruptContainerError, match=r"two archives.*pass its folder"):
+        open_container(path)

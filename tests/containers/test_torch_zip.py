@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -29,6 +31,7 @@ from tests.builders.states import (
     group,
     number,
     pickled,
+    table,
     text,
 )
 from tests.builders.zips import DEFLATED, Entry, build_zip, torch_entries, torch_zip
@@ -203,6 +206,20 @@ def test_the_object_of_a_package_is_read(save: Save) -> None:
     record = records(path)["0"]
     assert isinstance(record.storage, FileRange)
     assert path.read_bytes()[record.storage.offset :].startswith(WEIGHT.data)
+
+
+@pytest.mark.parametrize("name", ["tts_models/model", "model/weights.bin"])
+def test_the_object_of_a_package_may_have_any_name(save: Save, name: str) -> None:
+    assert "0" in records(save(package(name)))
+
+
+def test_the_other_objects_of_a_package_are_noted(save: Save) -> None:
+    data = package("model/model.pkl")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        entries = [Entry(info.filename, archive.read(info)) for info in archive.infolist()]
+    more = [Entry("p/config.pkl", pickled(table({}))), Entry("p/notes.txt", b"hello"), Entry("p/code.py", b"")]
+    container = open_container(save(build_zip([*entries, *more]))).container
+    assert any("'config.pkl'" in note for note in container.notes)
 
 
 @pytest.mark.parametrize("names", [(), ("a/model.pkl", "b/model.pkl")], ids=["none", "two"])
