@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "importer"
 # A part may import parts of earlier lines only; parts on one line do not import each other.
 LINES: tuple[tuple[str, ...], ...] = (
     ("errors", "_version"),
-    ("limits", "system"),
+    ("limits", "system", "cbor"),
     ("options", "budgets", "dtypes"),
     ("storages",),
     ("arrays", "unpickling"),

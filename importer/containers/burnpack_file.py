@@ -18,8 +18,8 @@ from dataclasses import dataclass
 
 from importer.arrays import Array, contiguous
 from importer.budgets import JSON_BYTE
+from importer.cbor import decode_cbor
 from importer.containers.base import Opaque, TableContainer
-from importer.containers.cbor import decode_cbor
 from importer.dtypes import BOOL, DTYPES, F32, U8, U32, DType
 from importer.errors import CorruptContainerError, LimitError, Location, TruncatedError, UnsupportedError, shown
 from importer.limits import DEFAULT_LIMITS, Limits

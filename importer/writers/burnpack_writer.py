@@ -8,12 +8,12 @@ of its reader's limits; here all of them are checked before anything is written.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
+from importer.cbor import Encodable, encode_cbor
 from importer.dtypes import DType, Kind
 from importer.errors import UnrepresentableError, shown
-from importer.writers.cbor_encoding import Encodable, encode
 from importer.writers.output import FileLayout, OutputTensor, Placed, Scalar
 from importer.writers.output_names import check_names, encodable
 
@@ -28,8 +28,6 @@ MAX_METADATA_BYTES = 100 << 20
 MAX_TENSORS = 100_000
 MAX_TENSOR_BYTES = 10 << 30
 MAX_FILE_BYTES = 100 << 30
-_DTYPE_KEY, _SHAPE_KEY, _OFFSETS_KEY, _PARAM_ID_KEY = map(encode, ("dtype", "shape", "data_offsets", "param_id"))
-_PAIR = b"\x82"
 _MAX_U64 = (1 << 64) - 1
 _MIN_I64 = -(1 << 63)
 
@@ -68,52 +66,48 @@ def _header(
     tensors: Sequence[OutputTensor], offsets: Sequence[int], metadata: Mapping[str, str], scalars: Mapping[str, Scalar]
 ) -> bytes:
     """Return everything up to the first tensor byte."""
-    described = dict(_descriptors(tensors, offsets))
+    described = {tensor.name: _described(tensor, start) for tensor, start in zip(tensors, offsets, strict=True)}
     top: dict[str, Encodable] = {"tensors": _sorted(described)}
     if metadata:
         top["metadata"] = _sorted({encodable(key): encodable(text) for key, text in metadata.items()})
     if scalars:
         top["scalars"] = _sorted({encodable(key): _scalar(key, number) for key, number in scalars.items()})
-    data = encode(top)
+    data = encode_cbor(top)
     if len(data) > MAX_METADATA_BYTES:
         raise _too_large(f"metadata of {len(data)} bytes", "100 MiB of metadata")
     start = _aligned(_HEADER.size + len(data))
     return (_HEADER.pack(_MAGIC, _VERSION, len(data)) + data).ljust(start, b"\0")
 
 
-def _descriptors(tensors: Sequence[OutputTensor], offsets: Sequence[int]) -> Iterator[tuple[str, bytes]]:
-    """Yield each tensor's entry, put together by hand: a file may have 100,000 of them, and only the numbers differ."""
-    known: dict[tuple[str, tuple[int, ...]], bytes] = {}
-    for tensor, start in zip(tensors, offsets, strict=True):
-        array = tensor.array
-        kind = (array.dtype.name, array.shape)
-        if kind not in known:
-            known[kind] = b"".join(
-                (_DTYPE_KEY, _dtype(tensor.name, array.dtype), _SHAPE_KEY, encode(array.shape), _OFFSETS_KEY, _PAIR)
-            )
-        places = known[kind] + encode(start) + encode(start + array.nbytes)
-        if tensor.param_id is None:
-            yield tensor.name, b"\xa3" + places
-        else:
-            yield tensor.name, b"\xa4" + places + _PARAM_ID_KEY + _param_id(tensor.name, tensor.param_id)
+def _described(tensor: OutputTensor, start: int) -> Encodable:
+    """Return the entry of one tensor."""
+    array = tensor.array
+    entry: dict[str, Encodable] = {
+        "dtype": _dtype(tensor.name, array.dtype),
+        "shape": array.shape,
+        "data_offsets": (start, start + array.nbytes),
+    }
+    if tensor.param_id is not None:
+        entry["param_id"] = _param_id(tensor.name, tensor.param_id)
+    return entry
 
 
-def _param_id(name: str, number: int) -> bytes:
+def _param_id(name: str, number: int) -> int:
     if not 0 <= number <= _MAX_U64:
         raise UnrepresentableError(
-            f"parameter id {number} of {shown(name)} is no unsigned 64-bit number",
+            f"parameter id {number} of {shown(name)} is not an unsigned 64-bit number",
             how="Leave parameter ids out with --param-ids none.",
         )
-    return encode(number)
+    return number
 
 
-def _dtype(name: str, dtype: DType) -> bytes:
+def _dtype(name: str, dtype: DType) -> Encodable:
     if dtype.burnpack is None:
         way = "cast it with --dtype" if dtype.is_float else "write .safetensors"
         raise UnrepresentableError(
             f"burnpack has no type for {shown(name)}, which is {dtype}", how=f"Drop the tensor in the recipe, or {way}."
         )
-    return encode({"Bool": "Native"} if dtype.kind is Kind.BOOL else dtype.burnpack)
+    return {"Bool": "Native"} if dtype.kind is Kind.BOOL else dtype.burnpack
 
 
 def _scalar(name: str, number: Scalar) -> Encodable:

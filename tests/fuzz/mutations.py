@@ -15,7 +15,7 @@ import zipfile
 from collections.abc import Callable
 from random import Random
 
-from importer.containers.cbor import decode_cbor
+from importer.cbor import decode_cbor
 from importer.errors import Location
 from tests.builders.streams import build_tar
 from tests.builders.tables import burnpack, safetensors

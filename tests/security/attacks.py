@@ -194,7 +194,7 @@ _ARCHIVES = (
     Attack("safetensors: a header of 2**63 bytes", {"model.pt": safetensors({"a": _ONE}, bytes(4), length=1 << 63)}, UnknownContainerError, ""),
     Attack("safetensors: 100,000 brackets", {"model.pt": safetensors(b'{"a":' + b"[" * 100_000, bytes(4))}, CorruptContainerError, "damaged"),
     Attack("safetensors: a shape that overflows", {"model.pt": safetensors({"a": safetensors_entry("F32", [1 << 62, 4], 0, 0)})}, CorruptContainerError, ""),
-    Attack("burnpack: nesting in CBOR", {"model.pt": burnpack(b"\x81" * 30_000)}, CorruptContainerError, "deep"),
+    Attack("burnpack: nesting in CBOR", {"model.pt": burnpack(b"\x81" * 30_000)}, CorruptContainerError, "depth"),
     Attack("burnpack: a text of 2**64 - 1 bytes", {"model.pt": burnpack(cbor_head(3, (1 << 64) - 1))}, CorruptContainerError, "early"),
     Attack("burnpack: two tensors over the same bytes", {"model.pt": burnpack({"tensors": {"a": burnpack_entry("F32", [1], 0, 4), "b": burnpack_entry("F32", [1], 0, 4)}}, bytes(4))}, CorruptContainerError, "overlap"),
     Attack("a shard in the folder above", _with_shard("../model.safetensors"), CorruptContainerError, "leaves the folder", "model.safetensors.index.json"),

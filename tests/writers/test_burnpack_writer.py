@@ -154,7 +154,7 @@ def test_more_metadata_than_burn_reads_is_refused(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.parametrize("param_id", [-1, 1 << 64])
 def test_parameter_ids_are_64_bit(param_id: int) -> None:
-    assert "no unsigned 64-bit number" in refusal([counting("a", (), param_id)]).what
+    assert "not an unsigned 64-bit number" in refusal([counting("a", (), param_id)]).what
 
 
 @pytest.mark.parametrize("number", [-(1 << 63) - 1, 1 << 64])
