@@ -54,12 +54,23 @@ __all__ = [
 ]
 
 _SHOWN_CHARACTERS = 80
+_SHOWN_BITS = 128
+_LONGEST_MESSAGE = 2_000
+"""Characters of one clause of an error. Names in it are shortened by `shown`; this holds what lists many, or a shape."""
+_MOST_LINES = 200
 _CONTAINERS = (tuple, list, dict, set, frozenset)
+
+
+class _BoundedRepr(Repr):
+    """A `repr` that spells no endless number out, which Python would refuse beyond 4,300 digits."""
+
+    def repr_int(self, x: int, level: int) -> str:  # noqa: ARG002 - as `reprlib` calls it
+        return _number(x)
 
 
 def _bounded_repr() -> Repr:
     """Return a `repr` that goes two levels deep: a file can nest a value 10,000 deep, or be all but endless by sharing."""
-    bounded = Repr()
+    bounded = _BoundedRepr()
     bounded.maxlevel = 2
     bounded.maxtuple = bounded.maxlist = bounded.maxdict = bounded.maxset = bounded.maxfrozenset = 8
     return bounded
@@ -82,7 +93,22 @@ def shown(value: object) -> str:
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, int):
+        return _number(value)
     return _BOUNDED.repr(value) if isinstance(value, _CONTAINERS) else str(value)
+
+
+def _number(value: float) -> str:
+    """Return a number; a very long one by its length."""
+    if isinstance(value, int) and value.bit_length() > _SHOWN_BITS:
+        return f"a number of {value.bit_length()} bits"
+    return str(value)
+
+
+def _bounded(text: str, longest: int) -> str:
+    """Return a text without its middle, if it is longer than anybody reads."""
+    half = longest // 2
+    return text if len(text) <= longest else f"{text[:half]} … {text[-half:]}"
 
 
 def printable(text: str) -> str:
@@ -135,7 +161,7 @@ class ImporterError(Exception):
 
     def __str__(self) -> str:
         place = f"{self.where}: " if self.where is not None else ""
-        what, how = printable(self.what), printable(self.how)
+        what, how = printable(_bounded(self.what, _LONGEST_MESSAGE)), printable(_bounded(self.how, _LONGEST_MESSAGE))
         return f"{place}{what}. {how}" if how else f"{place}{what}."
 
 
@@ -161,7 +187,9 @@ class RecipeError(ImporterError):
     def __str__(self) -> str:
         if self.faults == (self,):
             return ImporterError.__str__(self)
-        lines = [ImporterError.__str__(fault) for fault in self.faults]
+        lines = [ImporterError.__str__(fault) for fault in self.faults[:_MOST_LINES]]
+        if len(self.faults) > _MOST_LINES:
+            lines.append(f"and {len(self.faults) - _MOST_LINES} more")
         return "\n".join([f"{printable(self.what)}:", *(f"  {line}" for line in lines), printable(self.how)])
 
 
@@ -176,7 +204,8 @@ class DecisionNeededError(ImporterError):
         self.lines = lines
 
     def __str__(self) -> str:
-        return "\n".join([ImporterError.__str__(self), *map(printable, self.lines)])
+        lines = [printable(_bounded(line, _LONGEST_MESSAGE)) for line in self.lines[:_MOST_LINES]]
+        return "\n".join([ImporterError.__str__(self), *lines])
 
 
 class SourceError(ImporterError):
@@ -242,7 +271,7 @@ class LimitError(SourceError):
     def __init__(
         self, what: str, *, limit: str, allowed: float, actual: float, how: str, where: Location | None = None
     ) -> None:
-        super().__init__(f"{what} ({limit}: allowed {allowed}, found {actual})", how=how, where=where)
+        super().__init__(f"{what} ({limit}: allowed {_number(allowed)}, found {_number(actual)})", how=how, where=where)
         self.limit = limit
         self.allowed = allowed
         self.actual = actual

@@ -33,6 +33,7 @@ __all__ = [
     "number_of",
 ]
 
+_LARGEST = 1 << 63
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
 
@@ -117,10 +118,11 @@ def number_of(text: str) -> float:
     Raises:
         UsageError: it is something else.
     """
-    match = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([KMG]I?B)?", text.strip().upper())
-    if match is None or float(match[1]) == 0:
+    match = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([KMG]I?B)?", text.strip().upper())
+    number = float(match[1]) * _UNITS[match[2] or ""] if match else 0.0
+    if not 0 < number < _LARGEST:
         raise UsageError(f"{shown(text)} is not a size", how="Write it like 5GB or 500MiB.")
-    return float(match[1]) * _UNITS[match[2] or ""]
+    return number
 
 
 def _size(text: str) -> int:
@@ -128,8 +130,8 @@ def _size(text: str) -> int:
 
 
 def _count(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or int(text) == 0:
-        raise UsageError(f"{shown(text)} is not a positive whole number", how="Write it like 4.")
+    if not re.fullmatch(r"[0-9]{1,4}", text) or int(text) == 0:
+        raise UsageError(f"{shown(text)} is not a whole number from 1 to 9999", how="Write it like 4.")
     return int(text)
 
 

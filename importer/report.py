@@ -7,6 +7,7 @@ the output name and the rules that fired. Not here: decisions (`importer.plan`) 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -20,6 +21,7 @@ REPORT_SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes meaning or goes away; new fields do not raise it."""
 
 _SHOWN_LINES = 10
+_BACK_QUOTES = re.compile("`+")
 _RULE_WIDTH = 60
 
 
@@ -220,14 +222,14 @@ def _settings(settings: Iterable[SettledSetting]) -> Iterator[str]:
         yield f"{printable(one.name)}: {printable(value)}"
 
 
-def _headline(result: ApplyResult) -> Iterator[str]:
-    """Say what was converted how, one fact a line."""
+def _headline(result: ApplyResult) -> Iterator[tuple[str, str]]:
+    """Say what was converted how, one fact at a time: what it is about, and the fact."""
     root = f", root {printable(result.root)}" if result.root else ""
-    yield f"source   {printable(result.source)} ({result.container}{root})"
-    yield f"recipe   {printable(result.recipe) if result.recipe else 'none: names and layouts as they are'}"
+    yield "source", f"{printable(result.source)} ({result.container}{root})"
+    yield "recipe", printable(result.recipe) if result.recipe else "none: names and layouts as they are"
     if result.target:
-        yield f"target   {printable(result.target)}"
-    yield f"output   {printable(result.output)} ({result.format}, {_outcome(result)})"
+        yield "target", printable(result.target)
+    yield "output", f"{printable(result.output)} ({result.format}, {_outcome(result)})"
 
 
 def _outcome(result: ApplyResult) -> str:
@@ -242,7 +244,7 @@ def _outcome(result: ApplyResult) -> str:
 def _text(result: ApplyResult, limit: int) -> Iterator[str]:
     yield "┌─ Conversion Summary " + "─" * (_RULE_WIDTH - 21)
     yield "│"
-    yield from (f"│ {line}" for line in _headline(result))
+    yield from (f"│ {about:<8} {fact}" for about, fact in _headline(result))
     yield "│"
     sections = _sections(result)
     counts = _counts(result)
@@ -292,7 +294,7 @@ def _markdown(result: ApplyResult, limit: int) -> Iterator[str]:
     done = "would convert" if result.dry_run else "converted"
     yield f"### importer: {done if result.is_success else 'refused'}"
     yield ""
-    yield from (f"- {line}" for line in _headline(result))
+    yield from (f"- {about}: {_code(fact)}" for about, fact in _headline(result))
     yield ""
     sections = _sections(result)
     counts = _counts(result)
@@ -308,4 +310,15 @@ def _markdown(result: ApplyResult, limit: int) -> Iterator[str]:
         listed.append(("Notes", result.notes))
     for title, lines in listed:
         yield from ("", f"**{title}**", "")
-        yield from (f"- `{printable(line)}`" for line in _cut(tuple(lines), limit))
+        yield from (f"- {_code(line)}" for line in _cut(tuple(lines), limit))
+
+
+def _code(text: str) -> str:
+    """Return a text as Markdown shows it letter by letter: names may hold elements, links and back quotes.
+
+    A code span ends at a run of as many back quotes as it began with (CommonMark 6.1), so it begins with more than are in it.
+    """
+    text = printable(text)
+    fence = "`" * (1 + max((len(run) for run in _BACK_QUOTES.findall(text)), default=0))
+    padding = " " if len(fence) > 1 or text.startswith(" ") else ""
+    return f"{fence}{padding}{text}{padding}{fence}"

@@ -32,6 +32,8 @@ def doubled(times: int) -> object:
         pytest.param(Global("torch", "float32"), "'torch.float32'", id="global"),
         pytest.param(PersistentId(nested(50_000)), "'<PersistentId of a tuple>'", id="persistent-id"),
         pytest.param(nested(50_000), "'(((...),),)'", id="nested-too-deep-for-repr"),
+        pytest.param(1 << 20_000, "'a number of 20001 bits'", id="more-digits-than-python-prints"),
+        pytest.param([1 << 20_000, 7], "'[a number of 20001 bits, 7]'", id="more-digits-in-a-list"),
     ],
 )
 def test_a_value_is_shown(value: object, text: str) -> None:
@@ -61,3 +63,13 @@ FAULTS = (RecipeError(UNSAFE, how=UNSAFE), RecipeError("other", how="mend"))
 def test_a_message_holds_nothing_that_a_terminal_would_obey(error: ImporterError) -> None:
     assert all(line.isprintable() for line in str(error).split("\n"))
     assert r"\x1b[2J\ufeff" in str(error)
+
+
+def test_a_message_is_never_longer_than_anybody_reads() -> None:
+    endless = "x" * 1_000_000
+    assert len(str(TensorError(endless, how=endless))) < 5_000
+    assert len(str(DecisionNeededError("what", how="how", lines=(endless,) * 1_000))) < 500_000
+    faults = tuple(RecipeError(f"fault {n}", how="mend it") for n in range(10_000))
+    text = str(RecipeError("faults", how="mend them", faults=faults))
+    assert len(text) < 20_000
+    assert "and 9800 more" in text

@@ -9,11 +9,12 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 
 from importer.budgets import TENSOR, Budget
 from importer.checkpoint.contents import Checkpoint, ForeignGlobal, Tensor, Unsupported
-from importer.checkpoint.globals_audit import foreign_globals, refuse_hostile
+from importer.checkpoint.globals_audit import foreign_globals, nested_trees, refuse_hostile
 from importer.checkpoint.partial_weights import refuse_partial
 from importer.checkpoint.quantization import unpack_quantized
 from importer.checkpoint.roots import candidate_roots, root_of_names
@@ -104,8 +105,10 @@ def _open(path: str | os.PathLike[str], options: Options) -> Checkpoint:
 def _from_pickle(container: PickleContainer, options: Options, budget: Budget, name: str = "") -> _Contents:
     """Read a tree; `name` is put before all names in it."""
     contents = _Contents()
-    refuse_hostile(container.tree, Location(path=container.paths[0]))
-    contents.foreign = {item.name: item for item in foreign_globals(container.tree)}
+    where = Location(path=container.paths[0])
+    for tree in chain((container.tree,), nested_trees(container.tree, where, budget)):
+        refuse_hostile(tree, where)
+        contents.foreign |= {item.name: item for item in foreign_globals(tree)}
     top = walk(container, options.limits, contents.findings, name, options=options, budget=budget)
     contents.roots = candidate_roots(top)
     return contents

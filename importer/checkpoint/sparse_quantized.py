@@ -90,7 +90,7 @@ def _scattered(reader: PartReader, layout: str, parts: tuple[object, ...], shape
     allowed = reader.options.limits.max_dense_bytes
     if min(shape, default=0) < 0 or nbytes > allowed:
         raise LimitError(
-            f"made dense, a sparse tensor of shape {list(shape)} is too large",
+            f"made dense, a sparse tensor of shape {shown(shape)} is too large",
             limit="max_dense_bytes",
             allowed=allowed,
             actual=nbytes,
@@ -156,7 +156,7 @@ def _factors(reader: PartReader, value: object) -> Array:
     """Return scales or zero points: a tensor, or before torch 1.5 a list of numbers."""
     if not isinstance(value, list):
         return reader.part(value)
-    numbers = [float(item) for item in value if isinstance(item, int | float)]
+    numbers = [float(item) for item in value if isinstance(item, float) or (type(item) is int and abs(item) < 1 << 63)]
     if len(numbers) != len(value):
         raise reader.fault("its scales are no numbers")
     return from_bytes(struct.pack(f"<{len(numbers)}d", *numbers), F64, (len(numbers),), reader.where)

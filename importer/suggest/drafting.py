@@ -14,7 +14,7 @@ from pathlib import Path
 
 from importer.checkpoint import Checkpoint, Tensor
 from importer.dtypes import Kind
-from importer.errors import UsageError
+from importer.errors import RecipeError, UsageError
 from importer.plan import PlannedTensor, build_plan, weights_below
 from importer.recipes import Entry, apply_recipe, parse_recipe
 from importer.suggest.aligning import align
@@ -116,7 +116,10 @@ class _Meant:
 
 def _tried(text: str, meant: _Meant, checkpoint: Checkpoint, skeleton: Checkpoint) -> tuple[str, ...]:
     """Plan the draft against the skeleton and return what stands in the way, also where rules do not do what was found."""
-    plan = build_plan(checkpoint, parse_recipe(text), skeleton=skeleton)
+    try:
+        plan = build_plan(checkpoint, parse_recipe(text), skeleton=skeleton)
+    except RecipeError as error:
+        return tuple(f"the draft cannot be used as it is: {fault}" for fault in error.faults)
     return (
         *(f"{entry.name} {list(entry.shape)}: no tensor fits" for entry in plan.missing),
         *(f"{fault.name}: {fault.message}" for fault in plan.errors),

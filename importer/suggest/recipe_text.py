@@ -8,7 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from importer.errors import printable
 from importer.suggest.comparison import Comparison, Drop, Move, SplitMove
+from importer.suggest.quoting import pattern_text, quoted
 from importer.suggest.renaming import rename_rules
 from importer.suggest.template_text import Line, target_lines
 
@@ -23,6 +25,7 @@ _LEGEND = {
     "w - 1": "`w - 1`: if so, {match: '<path>.weight$', map: '1 + x'} under `tensors`.",
 }
 """What the short comments mean, for those that occur."""
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*[A-Za-z0-9_]")
 _NUMBER = re.compile(r"(?<![^.])\d+(?![^.])")
 
 
@@ -45,7 +48,10 @@ def recipe_text(comparison: Comparison, *, name: str, about: str, names: Sequenc
     sections = (
         ("drop", _drop_lines(comparison.drops, kept)),
         ("rename", (Line(f"- {rule}") for rule in rename_rules(moves, kept))),
-        ("alias", (Line(f"{tie.name}: {tie.other}", f"check: {tie.doubt}") for tie in comparison.ties)),
+        (
+            "alias",
+            (Line(f"{_scalar(tie.name)}: {_scalar(tie.other)}", f"check: {tie.doubt}") for tie in comparison.ties),
+        ),
         ("stored_as", _stored_lines(comparison.splits)),
         ("tensors", _split_lines(comparison.splits)),
         ("target", _target_lines(comparison)),
@@ -62,8 +68,8 @@ def _head(comparison: Comparison, name: str, about: str) -> Iterator[str]:
     marks = comparison.marks()
     yield f"# A draft: {len(marks)} things to check, each marked `check:`; {len(comparison.undecided)} undecided."
     yield from (f"# {words}" for begin, words in _LEGEND.items() if any(begin in mark.text for mark in marks))
-    yield from (f"# check: {remark.text}" for remark in comparison.remarks)
-    yield from ("recipe: 1", f"name: {name}", f"about: {_quoted(about)}")
+    yield from (f"# check: {printable(remark.text)}" for remark in comparison.remarks)
+    yield from ("recipe: 1", f"name: {name}", f"about: {quoted(about)}")
 
 
 def _drop_lines(drops: Iterable[Drop], kept: Sequence[str]) -> Iterator[Line]:
@@ -75,17 +81,17 @@ def _drop_lines(drops: Iterable[Drop], kept: Sequence[str]) -> Iterator[Line]:
             path, _, leaf = dropped.rpartition(".")
             leaves.setdefault(path, []).append(leaf)
         for path, ends in leaves.items():
-            inner = "|".join(map(re.escape, ends))
+            inner = "|".join(map(pattern_text, ends))
             end = f"({inner})$" if len(ends) > 1 else f"{inner}$"
             lines[_open_pattern(path, end, kept)] = drop.reason if drop.is_sure else f"check: {drop.reason}"
-    yield from (Line(f"- {_quoted(pattern)}", comment) for pattern, comment in lines.items())
+    yield from (Line(f"- {quoted(pattern)}", comment) for pattern, comment in lines.items())
 
 
 def _open_pattern(path: str, end: str, kept: Sequence[str]) -> str:
     """Return a pattern for a path in every layer, or for this path alone where it would touch a name that is kept."""
-    prefix = f"^{re.escape(path)}\\." if path else "^"
+    prefix = f"^{pattern_text(path)}\\." if path else "^"
     general = (
-        "^" + r"\.".join(r"\d+" if s.isdecimal() else re.escape(s) for s in path.split(".")) + r"\." if path else "^"
+        "^" + r"\.".join(r"\d+" if s.isdecimal() else pattern_text(s) for s in path.split(".")) + r"\." if path else "^"
     )
     found = re.compile(general + end)
     return (prefix if any(found.search(name) for name in kept) else general) + end
@@ -95,7 +101,7 @@ def _stored_lines(splits: Iterable[SplitMove]) -> Iterator[Line]:
     """Yield the paths of fused matrices that lie `[in, out]`."""
     patterns = dict.fromkeys(f"^{_general(_fused_path(split))}$" for split in splits if split.is_in_out)
     if patterns:
-        yield Line(f"Conv1D: {_quoted('|'.join(patterns))}", "[in, out] in the file: seen as [out, in] from here on")
+        yield Line(f"Conv1D: {quoted('|'.join(patterns))}", "[in, out] in the file: seen as [out, in] from here on")
 
 
 def _split_lines(splits: Sequence[SplitMove]) -> Iterator[Line]:
@@ -104,11 +110,11 @@ def _split_lines(splits: Sequence[SplitMove]) -> Iterator[Line]:
     for split in splits:
         path = _fused_path(split)
         leaf = len(_NUMBER.findall(path)) + 1
-        into = ", ".join(_quoted(f"{_numbered(target)}.${leaf}") for target in split.targets)
+        into = ", ".join(quoted(f"{_numbered(target)}.${leaf}") for target in split.targets)
         sizes = str(len(split.sizes)) if len(set(split.sizes)) == 1 else str(list(split.sizes))
         steps[_general(path, "(", ")") + r"\.(weight|bias)$", sizes, into] = split.doubt
     for (pattern, sizes, into), doubt in steps.items():
-        yield Line(f"- match: {_quoted('^' + pattern)}")
+        yield Line(f"- match: {quoted('^' + pattern)}")
         yield Line(f"  split: {sizes}", f"check: {doubt}")
         yield Line(f"  into: [{into}]")
 
@@ -121,7 +127,7 @@ def _fused_path(split: SplitMove) -> str:
 
 
 def _general(path: str, before: str = "", after: str = "") -> str:
-    return r"\.".join(rf"{before}\d+{after}" if s.isdecimal() else re.escape(s) for s in path.split("."))
+    return r"\.".join(rf"{before}\d+{after}" if s.isdecimal() else pattern_text(s) for s in path.split("."))
 
 
 def _numbered(path: str) -> str:
@@ -144,5 +150,6 @@ def _comment(comparison: Comparison, path: str) -> str:
     return "; ".join([*([f"check: {'; '.join(checks)}"] if checks else []), *undecided])
 
 
-def _quoted(text: str) -> str:
-    return "'" + text.replace("'", "''") + "'"
+def _scalar(name: str) -> str:
+    """Return a name as YAML, unquoted where it is plain."""
+    return name if _PLAIN_NAME.fullmatch(name) else quoted(name)

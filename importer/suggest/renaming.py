@@ -15,8 +15,10 @@ from dataclasses import dataclass, replace
 from importer.arrays import full
 from importer.checkpoint import Tensor
 from importer.dtypes import F32
+from importer.errors import RecipeError
 from importer.recipes import apply_recipe, parse_recipe
 from importer.suggest.comparison import Move
+from importer.suggest.quoting import pattern_text, quoted
 
 __all__ = ["RenameRule", "rename_rules"]
 
@@ -36,7 +38,7 @@ class RenameRule:
 
     def __str__(self) -> str:
         """Return the pair as a recipe writes it."""
-        return "['{}', '{}']".format(*(text.replace("'", "''") for text in (self.pattern, self.replacement)))
+        return f"[{quoted(self.pattern)}, {quoted(self.replacement)}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +90,7 @@ class _RuleMember:
     around: tuple[str, str]
 
 
-_DOT = re.escape(".")
+_DOT = pattern_text(".")
 
 
 def _escaped(text: str) -> str:
@@ -102,9 +104,9 @@ def _reference(number: int, after: str) -> str:
 
 def _segment_pattern(segment: _Segment) -> str:
     if isinstance(segment, str):
-        return re.escape(segment)
-    inner = "|".join(map(re.escape, segment.words)) if segment.words else r"\d+"
-    return f"{re.escape(segment.before)}({inner}){re.escape(segment.after)}"
+        return pattern_text(segment)
+    inner = "|".join(map(pattern_text, segment.words)) if segment.words else r"\d+"
+    return f"{pattern_text(segment.before)}({inner}){pattern_text(segment.after)}"
 
 
 def rename_rules(moves: Sequence[Move], names: Sequence[str]) -> tuple[RenameRule, ...]:
@@ -137,11 +139,18 @@ def _wanted(moves: Iterable[Move], names: Sequence[str]) -> dict[str, str]:
 
 
 def _outcome(rules: Sequence[RenameRule], names: Iterable[str]) -> dict[str, str]:
-    """Return what the engine makes of the names; nothing for the names that the rules would let collide."""
+    """Return what the engine makes of the names; nothing for the names that the rules would let collide.
+
+    Nothing at all where a name cannot be written as a rule, as one with braces in it.
+    """
     lines = (f"- {rule}" for rule in rules)
     text = "\n".join(["recipe: 1", "name: tried", "strip: []", "rename:" if rules else "rename: []", *lines])
     tensors = {name: Tensor(name, _NOTHING) for name in names}
-    return {entry.sources[0]: entry.name for entry in apply_recipe(parse_recipe(text), tensors, None).entries}
+    try:
+        entries = apply_recipe(parse_recipe(text), tensors, None).entries
+    except RecipeError:
+        return {}
+    return {entry.sources[0]: entry.name for entry in entries}
 
 
 def _shortened(moves: Sequence[Move]) -> list[Move]:

@@ -9,7 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from importer.errors import printable
 from importer.recipes.reading.template_schema import RESERVED_KEYS
+from importer.suggest.quoting import quoted
 from importer.suggest.target_modules import TargetModule
 
 __all__ = ["Line", "doubt_about", "target_lines", "template_text"]
@@ -34,7 +36,7 @@ class Line:
         return Line(f"  {self.text}", self.comment)
 
     def __str__(self) -> str:
-        return f"{self.text:<{_COMMENT_COLUMN}}  # {self.comment}" if self.comment else self.text
+        return f"{self.text:<{_COMMENT_COLUMN}}  # {printable(self.comment)}" if self.comment else self.text
 
 
 @dataclass(slots=True)
@@ -124,7 +126,7 @@ def _list(key: str, elements: Mapping[str, _Node], depth: int) -> Iterator[Line]
         # Keys must differ: the second loop over one list counts with another name.
         name = f"{_LOOP_NAMES[min(depth, len(_LOOP_NAMES) - 1)]}{loops if loops > 1 else ''}"
         span = f"range({last + 1})" if first == 0 else f"range({first}, {last + 1})"
-        yield Line(f"'{key}.{{{name}}}':")
+        yield Line(f"{quoted(f'{key}.{{{name}}}')}:")
         yield Line(f"  for: {{{name}: '{span}'}}" if "," in span else f"  for: {{{name}: {span}}}")
         if node.layer is not None:
             yield Line(f"  is: {node.layer.text}", node.layer.comment)
@@ -152,4 +154,4 @@ def _key(key: str) -> str:
     if key in _RESERVED:
         # A module may be called like a word of the language; as an expression it is a path.
         return f"'{{\"{key}\"}}'"
-    return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in _YAML_WORDS else f"'{key}'"
+    return key if _PLAIN_KEY.fullmatch(key) and key.lower() not in _YAML_WORDS else quoted(key)

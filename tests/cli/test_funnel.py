@@ -31,6 +31,26 @@ def test_a_bug_is_an_internal_error_without_a_traceback(
     assert "internal error (ZeroDivisionError: division by zero)" in capsys.readouterr().err
 
 
+def test_too_little_memory_is_told_as_that(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    fail_with(MemoryError(), monkeypatch)
+    assert main(["inspect", "x.pt"]) == 4
+    assert "not enough memory" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "nan", "inf", "-1", "1e999", "0", "٣", "1" + "0" * 380 + "GB"])
+@pytest.mark.parametrize("option", ["--limit=max_tensors={}", "--shard-size={}", "--workers={}"])
+def test_absurd_numbers_are_refused_in_a_short_message(
+    option: str, number: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ["inspect", "x.pt"] if "limit" in option else ["convert", "x.pt", "o.bpk"]
+    with pytest.raises(SystemExit) as ended:
+        main([*command, option.format(number)])
+    assert ended.value.code == 2
+    assert len(capsys.readouterr().err) < 4_000
+
+
 def test_debug_shows_the_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     fail_with(ZeroDivisionError("division by zero"), monkeypatch)
     with pytest.raises(ZeroDivisionError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import pytest
@@ -98,3 +99,17 @@ def test_the_markdown_has_a_table_of_counts() -> None:
     assert "| Applied | Skipped | Missing | Unused | Errors |" in markdown
     assert "| 1 | 0 | 0 | 0 | 1 |" in markdown
     assert "- `fc.weight: shape mismatch. Check the config.`" in markdown
+
+
+@pytest.mark.parametrize(
+    "name", ["</details><img src=x>", "x` <img src=x onerror=alert(1)> [c](javascript:1) `", "``` a", "a\n## Approved", "|"]
+)
+def test_names_from_the_file_are_code_in_the_markdown_and_nothing_else(name: str) -> None:
+    text = replace(RESULT, root=name, skipped=(Skipped(name, f"drop {name}"),), notes=(name,)).to_markdown()
+    lines = [line for line in text.split("\n") if line.startswith("- ")]
+    assert len(lines) == 6
+    for line in lines:
+        fence = line[line.index("`") :][: len(line[line.index("`") :]) - len(line[line.index("`") :].lstrip("`"))]
+        inside = line[line.index(fence) + len(fence) : -len(fence)]
+        assert line.endswith(fence)
+        assert not any(run == fence for run in re.findall("`+", inside))

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Mapping
-from dataclasses import dataclass
 
 from importer.errors import (
     CorruptContainerError,
@@ -45,81 +43,48 @@ from tests.builders.states import (
 from tests.builders.streams import build_tar, legacy_stream, tar_members
 from tests.builders.tables import burnpack, burnpack_entry, cbor_head, safetensors, safetensors_entry
 from tests.builders.zips import DEFLATED, Entry, build_zip, torch_entries, torch_zip
+from tests.security.attack import MARKER, RUN, SYSTEM, Attack, blob, in_pickle, zipped
+from tests.security.out_of_proportion import OUT_OF_PROPORTION
+from tests.security.second_readings import SECOND_READINGS
 
 __all__ = ["ATTACKS", "MARKER", "Attack"]
 
-MARKER = "importer-attack-marker"
-"""A file that is there afterwards if anything of an attack was run, relative to the working directory."""
-
-_RUN = text(f"touch {MARKER}")
-_SYSTEM = glob("os", "system")
-
-
-@dataclass(frozen=True)
-class Attack:
-    """A file, or several, made to harm whoever opens it.
-
-    Attributes:
-        name: of the advisory, or a short one.
-        files: contents by name.
-        expected: the error it meets; None where the file is read and does no harm.
-        says: part of the message, or of the listing where the file is read.
-        main: the file that is opened.
-        is_recipe: whether it is a recipe.
-    """
-
-    name: str
-    files: Mapping[str, bytes]
-    expected: type[ImporterError] | None
-    says: str
-    main: str = "model.pt"
-    is_recipe: bool = False
-
-
-def _zipped(pickle: bytes) -> dict[str, bytes]:
-    """Return a checkpoint with that pickle."""
-    return {"model.pt": build_zip([Entry("archive/data.pkl", pickle), Entry("archive/version", b"3\n")])}
-
-
-def _in_pickle(
-    name: str, body: bytes, expected: type[ImporterError] | None = DangerousPickleError, says: str = "os.system"
-) -> Attack:
-    return Attack(name, _zipped(pickled(body)), expected, says)
-
-
 _CODE = (
-    _in_pickle("GLOBAL and REDUCE", _SYSTEM + group(_RUN) + b"R"),
-    _in_pickle("STACK_GLOBAL and REDUCE", text("os") + text("system") + b"\x93" + group(_RUN) + b"R"),
-    _in_pickle("STACK_GLOBAL with names out of the memo", text("system") + b"q\x01" + text("os") + b"h\x01\x93" + group(_RUN) + b"R"),
-    _in_pickle("INST", b"(" + _RUN + b"ios\nsystem\n"),
-    _in_pickle("OBJ", b"(" + _SYSTEM + _RUN + b"o"),
-    _in_pickle("NEWOBJ", glob("subprocess", "Popen") + group(_RUN) + b"\x81", says="subprocess.Popen"),
-    _in_pickle("NEWOBJ_EX", glob("subprocess", "Popen") + b")" + table({"args": _RUN}) + b"\x92", says="subprocess.Popen"),
-    _in_pickle("BUILD calls __setstate__", glob("code", "InteractiveInterpreter") + b")\x81" + table({"a": _RUN}) + b"b", says="code."),
-    _in_pickle("copyreg.__newobj__", call(glob("copyreg", "__newobj__"), _SYSTEM, _RUN) + group(_RUN) + b"R", says="result of another call"),
-    _in_pickle("a call of a call", call(glob("functools", "partial"), _SYSTEM, _RUN) + b")R"),
-    _in_pickle("getattr walks to a function", call(glob("builtins", "getattr"), glob("torch", "hub"), text("os.system")) + group(_RUN) + b"R"),
-    _in_pickle("GLOBAL with a dotted name", glob("torch", "hub.os.system") + group(_RUN) + b"R", says="hub.os.system"),
-    _in_pickle("eval in Python 2's spelling", glob("__builtin__", "eval") + group(_RUN) + b"R", says="__builtin__.eval"),
-    _in_pickle("the call is thrown away", _SYSTEM + group(_RUN) + b"R0" + state_dict(MODEL)),
-    _in_pickle("the call is a dictionary key", b"}" + _SYSTEM + group(_RUN) + b"RNs"),
-    _in_pickle("the call is within a persistent id", group(text("storage"), _SYSTEM + group(_RUN) + b"R", text("0"), text("cpu"), number(1)) + b"Q"),
-    _in_pickle("hooks of a parameter", call(glob("torch._utils", "_rebuild_parameter"), tensor(MODEL["counts"]), boolean(False), _SYSTEM + group(_RUN) + b"R")),
-    _in_pickle("CVE-2026-56304: a log file is created", call(glob("logging", "FileHandler"), text(MARKER)), says="logging.FileHandler"),
-    _in_pickle("CVE-2025-10157: a submodule of asyncio", glob("asyncio.unix_events", "_UnixSubprocessTransport._start") + group(_RUN) + b"R", says="asyncio"),
-    _in_pickle("runpy", call(glob("runpy", "run_path"), text("/tmp/x.py")), says="runpy"),
-    _in_pickle("CVE-2025-1716: pip.main", call(glob("pip", "main"), text("install")), None, "pip.main"),
-    _in_pickle("CVE-2022-45907: torch evaluates a type line", call(glob("torch.jit.annotations", "parse_type_line"), _RUN), None, "parse_type_line"),
-    _in_pickle("torch.load within", call(glob("torch.serialization", "load"), text("other.pt")), None, "torch.serialization.load"),
-    Attack("CVE-2025-32434: code in the tar layout", {"model.pt": build_tar({**tar_members(), "./pickle": pickled(_SYSTEM + group(_RUN) + b"R")})}, DangerousPickleError, "os.system"),
-    Attack("code in the legacy stream", {"model.pt": legacy_stream({}, body=_SYSTEM + group(_RUN) + b"R")}, DangerousPickleError, "os.system"),
-    Attack("code before the damage (nullifAI)", _zipped(b"\x80\x02" + _SYSTEM + group(_RUN) + b"R\xff\xff"), MalformedPickleError, "no such opcode"),
-    Attack("CVE-2025-1889: another extension", {"weights.txt": _zipped(pickled(_SYSTEM + group(_RUN) + b"R"))["model.pt"]}, DangerousPickleError, "os.system", "weights.txt"),
-    Attack("a bare pickle", {"model.pt": pickled(_SYSTEM + group(_RUN) + b"R")}, DangerousPickleError, "os.system"),
-    Attack("a second pickle behind the first", {"model.pt": pickled(table({"a": number(1)})) + pickled(_SYSTEM + group(_RUN) + b"R")}, None, "after the pickle"),
-    Attack("code in the constants of TorchScript", {"model.pt": build_zip([Entry("m/data.pkl", pickled(table({}))), Entry("m/constants.pkl", pickled(_SYSTEM + group(_RUN) + b"R")), Entry("m/version", b"3")])}, None, ""),
-    _in_pickle("EXT1 names a function of the registry", b"\x82\x01" + group(_RUN) + b"R", UnsupportedError, "extension code 1"),
-    _in_pickle("NEXT_BUFFER", b"\x97", UnsupportedError, "buffer outside"),
+    in_pickle("GLOBAL and REDUCE", SYSTEM + group(RUN) + b"R"),
+    in_pickle("STACK_GLOBAL and REDUCE", text("os") + text("system") + b"\x93" + group(RUN) + b"R"),
+    in_pickle("STACK_GLOBAL with names out of the memo", text("system") + b"q\x01" + text("os") + b"h\x01\x93" + group(RUN) + b"R"),
+    in_pickle("INST", b"(" + RUN + b"ios\nsystem\n"),
+    in_pickle("OBJ", b"(" + SYSTEM + RUN + b"o"),
+    in_pickle("NEWOBJ", glob("subprocess", "Popen") + group(RUN) + b"\x81", says="subprocess.Popen"),
+    in_pickle("NEWOBJ_EX", glob("subprocess", "Popen") + b")" + table({"args": RUN}) + b"\x92", says="subprocess.Popen"),
+    in_pickle("BUILD calls __setstate__", glob("code", "InteractiveInterpreter") + b")\x81" + table({"a": RUN}) + b"b", says="code."),
+    in_pickle("copyreg.__newobj__", call(glob("copyreg", "__newobj__"), SYSTEM, RUN) + group(RUN) + b"R", says="result of another call"),
+    in_pickle("a call of a call", call(glob("functools", "partial"), SYSTEM, RUN) + b")R"),
+    in_pickle("getattr walks to a function", call(glob("builtins", "getattr"), glob("torch", "hub"), text("os.system")) + group(RUN) + b"R"),
+    in_pickle("GLOBAL with a dotted name", glob("torch", "hub.os.system") + group(RUN) + b"R", says="hub.os.system"),
+    in_pickle("eval in Python 2's spelling", glob("__builtin__", "eval") + group(RUN) + b"R", says="__builtin__.eval"),
+    in_pickle("the call is thrown away", SYSTEM + group(RUN) + b"R0" + state_dict(MODEL)),
+    in_pickle("the call is a dictionary key", b"}" + SYSTEM + group(RUN) + b"RNs"),
+    in_pickle("the call is within a persistent id", group(text("storage"), SYSTEM + group(RUN) + b"R", text("0"), text("cpu"), number(1)) + b"Q"),
+    in_pickle("hooks of a parameter", call(glob("torch._utils", "_rebuild_parameter"), tensor(MODEL["counts"]), boolean(False), SYSTEM + group(RUN) + b"R")),
+    in_pickle("CVE-2026-56304: a log file is created", call(glob("logging", "FileHandler"), text(MARKER)), says="logging.FileHandler"),
+    in_pickle("CVE-2025-10157: a submodule of asyncio", glob("asyncio.unix_events", "_UnixSubprocessTransport._start") + group(RUN) + b"R", says="asyncio"),
+    in_pickle("runpy", call(glob("runpy", "run_path"), text("/tmp/x.py")), says="runpy"),
+    in_pickle("CVE-2025-1716: pip.main", call(glob("pip", "main"), text("install")), None, "pip.main"),
+    in_pickle("CVE-2022-45907: torch evaluates a type line", call(glob("torch.jit.annotations", "parse_type_line"), RUN), None, "parse_type_line"),
+    in_pickle("a pickle in bytes that torch would load", call(glob("torch.storage", "_load_from_bytes"), blob(pickled(SYSTEM + group(RUN) + b"R"))), DangerousPickleError, "os.system"),
+    in_pickle("a damaged pickle in bytes that torch would load", call(glob("torch.storage", "_load_from_bytes"), blob(b"\x80\x02" + SYSTEM + group(RUN) + b"R\xff\xff")), MalformedPickleError, "no such opcode"),
+    in_pickle("an archive in bytes that torch would load", call(glob("torch.storage", "_load_from_bytes"), blob(torch_zip())), MalformedPickleError, ""),
+    in_pickle("torch.load within", call(glob("torch.serialization", "load"), text("other.pt")), None, "torch.serialization.load"),
+    Attack("CVE-2025-32434: code in the tar layout", {"model.pt": build_tar({**tar_members(), "./pickle": pickled(SYSTEM + group(RUN) + b"R")})}, DangerousPickleError, "os.system"),
+    Attack("code in the legacy stream", {"model.pt": legacy_stream({}, body=SYSTEM + group(RUN) + b"R")}, DangerousPickleError, "os.system"),
+    Attack("code before the damage (nullifAI)", zipped(b"\x80\x02" + SYSTEM + group(RUN) + b"R\xff\xff"), MalformedPickleError, "no such opcode"),
+    Attack("CVE-2025-1889: another extension", {"weights.txt": zipped(pickled(SYSTEM + group(RUN) + b"R"))["model.pt"]}, DangerousPickleError, "os.system", "weights.txt"),
+    Attack("a bare pickle", {"model.pt": pickled(SYSTEM + group(RUN) + b"R")}, DangerousPickleError, "os.system"),
+    Attack("a second pickle behind the first", {"model.pt": pickled(table({"a": number(1)})) + pickled(SYSTEM + group(RUN) + b"R")}, None, "after the pickle"),
+    Attack("code in the constants of TorchScript", {"model.pt": build_zip([Entry("m/data.pkl", pickled(table({}))), Entry("m/constants.pkl", pickled(SYSTEM + group(RUN) + b"R")), Entry("m/version", b"3")])}, None, ""),
+    in_pickle("EXT1 names a function of the registry", b"\x82\x01" + group(RUN) + b"R", UnsupportedError, "extension code 1"),
+    in_pickle("NEXT_BUFFER", b"\x97", UnsupportedError, "buffer outside"),
 )  # fmt: skip
 
 
@@ -134,34 +99,34 @@ _PLAIN_STORAGE = MODEL["counts"].stored
 _ODD_PID = group(text("storage"), glob("torch", "FloatStorage"), text("../../etc/passwd"), text("cpu"), number(1))
 
 _SIZE = (
-    _in_pickle("memo doubling: tuples", _doubled(60), LimitError, "max_cost_per_byte"),
-    _in_pickle("memo doubling: lists", _doubled(60, b"](h\x00h\x00e"), LimitError, "max_cost_per_byte"),
-    _in_pickle("memo doubling: a tuple as key", b"}" + _doubled(60) + b"Ns", MalformedPickleError, "cannot be a key"),
-    _in_pickle("memo doubling: a size in a message", call(glob("torch._utils", "_rebuild_meta_tensor_no_storage"), glob("torch", "float32"), _doubled(60)), None, "meta"),
-    _in_pickle("30,000 tuples deep", b")" + b"\x85" * 30_000, LimitError, "max_nesting"),
-    _in_pickle("30,000 marks", b"(" * 30_000 + b"t" * 30_000, LimitError, "max_nesting"),
-    _in_pickle("30,000 frozensets deep, as a key", b"}" + b"(\x91" + b"" .join([b"q\x01(h\x01\x91"] * 30_000) + b"Ns", MalformedPickleError, "cannot be a key"),
-    _in_pickle("30,000 deep as the size of a tensor", call(glob("torch._utils", "_rebuild_meta_tensor_no_storage"), glob("torch", "float32"), b")" + b"\x85" * 30_000), None, "meta"),
-    _in_pickle("a list that contains itself", b"]q\x01h\x01a", None, ""),
-    _in_pickle("an object that is its own state", glob("m", "C") + b")\x81q\x01h\x01b", None, "m.C"),
-    _in_pickle("a length of 2**63 - 1", b"\x8e" + struct.pack("<Q", (1 << 63) - 1), TruncatedError, "cut off"),
-    _in_pickle("a length of 2**64 - 1", b"\x96" + struct.pack("<Q", (1 << 64) - 1), TruncatedError, "cut off"),
-    _in_pickle("a negative length", b"\x8b" + struct.pack("<i", -1), TruncatedError, "cut off"),
-    _in_pickle("CVE-2020-10735: a number of 100,000 digits", b"L" + b"9" * 100_000 + b"L\n", LimitError, "max_integer_bytes"),
-    _in_pickle("a memo index of 2**32 - 1", b"Nr\xff\xff\xff\xff", None, ""),
-    _in_pickle("CVE-2012-1150: keys that collide", _COLLIDING, None, "and 9980 more"),
-    _in_pickle("CVE-2012-1150: integers beyond 64 bits, which collide", b"}" + number((1 << 61) - 1 << 3) + b"Ns", None, "18446744073709551608"),
+    in_pickle("memo doubling: tuples", _doubled(60), LimitError, "max_cost_per_byte"),
+    in_pickle("memo doubling: lists", _doubled(60, b"](h\x00h\x00e"), LimitError, "max_cost_per_byte"),
+    in_pickle("memo doubling: a tuple as key", b"}" + _doubled(60) + b"Ns", MalformedPickleError, "cannot be a key"),
+    in_pickle("memo doubling: a size in a message", call(glob("torch._utils", "_rebuild_meta_tensor_no_storage"), glob("torch", "float32"), _doubled(60)), None, "meta"),
+    in_pickle("30,000 tuples deep", b")" + b"\x85" * 30_000, LimitError, "max_nesting"),
+    in_pickle("30,000 marks", b"(" * 30_000 + b"t" * 30_000, LimitError, "max_nesting"),
+    in_pickle("30,000 frozensets deep, as a key", b"}" + b"(\x91" + b"" .join([b"q\x01(h\x01\x91"] * 30_000) + b"Ns", MalformedPickleError, "cannot be a key"),
+    in_pickle("30,000 deep as the size of a tensor", call(glob("torch._utils", "_rebuild_meta_tensor_no_storage"), glob("torch", "float32"), b")" + b"\x85" * 30_000), None, "meta"),
+    in_pickle("a list that contains itself", b"]q\x01h\x01a", None, ""),
+    in_pickle("an object that is its own state", glob("m", "C") + b")\x81q\x01h\x01b", None, "m.C"),
+    in_pickle("a length of 2**63 - 1", b"\x8e" + struct.pack("<Q", (1 << 63) - 1), TruncatedError, "cut off"),
+    in_pickle("a length of 2**64 - 1", b"\x96" + struct.pack("<Q", (1 << 64) - 1), TruncatedError, "cut off"),
+    in_pickle("a negative length", b"\x8b" + struct.pack("<i", -1), TruncatedError, "cut off"),
+    in_pickle("CVE-2020-10735: a number of 100,000 digits", b"L" + b"9" * 100_000 + b"L\n", LimitError, "max_integer_bytes"),
+    in_pickle("a memo index of 2**32 - 1", b"Nr\xff\xff\xff\xff", None, ""),
+    in_pickle("CVE-2012-1150: keys that collide", _COLLIDING, None, "and 9980 more"),
+    in_pickle("CVE-2012-1150: integers beyond 64 bits, which collide", b"}" + number((1 << 61) - 1 << 3) + b"Ns", None, "18446744073709551608"),
     Attack("a tensor of 2**46 elements over one", {"model.pt": torch_zip({"w": _STRIDE_0})}, LimitError, "max_tensor_bytes"),
     Attack("a thousand tensors of 2**23 elements over one", {"model.pt": torch_zip({f"w{n}": View(_STRIDE_0.stored, (1 << 23,), (0,)) for n in range(1000)})}, LimitError, "max_expansion"),
     Attack("a name of 100,000 characters", {"model.pt": torch_zip({"n" * 100_000: MODEL["counts"]})}, LimitError, "max_name_length"),
-    _in_pickle("CVE-2026-24747: entries set on a tensor", tensor(MODEL["counts"]) + text("a") + b"Ns", MalformedPickleError, "cannot be filled"),
-    _in_pickle("entries set on a storage", zip_pid(_PLAIN_STORAGE) + PERSISTENT + text("a") + b"Ns", MalformedPickleError, "cannot be filled"),
-    _in_pickle("elements appended to a number", b"K\x01Na", MalformedPickleError, "cannot be filled"),
+    in_pickle("CVE-2026-24747: entries set on a tensor", tensor(MODEL["counts"]) + text("a") + b"Ns", MalformedPickleError, "cannot be filled"),
+    in_pickle("entries set on a storage", zip_pid(_PLAIN_STORAGE) + PERSISTENT + text("a") + b"Ns", MalformedPickleError, "cannot be filled"),
+    in_pickle("elements appended to a number", b"K\x01Na", MalformedPickleError, "cannot be filled"),
     Attack("a view outside of its storage", {"model.pt": torch_zip({"w": View(_PLAIN_STORAGE, (1 << 35,), (1,))})}, TensorError, "its storage has 24"),
     Attack("a negative stride", {"model.pt": torch_zip({"w": View(_PLAIN_STORAGE, (2,), (-1,))})}, TensorError, "describes no tensor"),
     Attack("a negative offset", {"model.pt": torch_zip({"w": View(_PLAIN_STORAGE, (2,), (1,), -1)})}, TensorError, "-1"),
-    _in_pickle("a storage key that is a path", b"}" + text("w") + call(glob("torch._utils", "_rebuild_tensor"), _ODD_PID + b"Q", number(0), group(number(1)), group(number(1))) + b"s", MissingFileError, "etc/passwd"),
-    _in_pickle("a persistent id that is no storage", b"}" + text("w") + text("file:///etc/passwd") + b"Qs", MalformedPickleError, "persistent id"),
+    in_pickle("a storage key that is a path", b"}" + text("w") + call(glob("torch._utils", "_rebuild_tensor"), _ODD_PID + b"Q", number(0), group(number(1)), group(number(1))) + b"s", MissingFileError, "etc/passwd"),
+    in_pickle("a persistent id that is no storage", b"}" + text("w") + text("file:///etc/passwd") + b"Qs", MalformedPickleError, "persistent id"),
 )  # fmt: skip
 
 
@@ -181,11 +146,11 @@ _ARCHIVES = (
     Attack("a deflate bomb", {"model.pt": build_zip([torch_entries()[0], Entry("archive/data/0", bytes(1 << 20), DEFLATED, size=1 << 30), *torch_entries()[2:]])}, LimitError, "max_inflation"),
     Attack("an entry that inflates beyond its size", {"model.pt": build_zip([Entry("a/data.pkl", bytes(1 << 20), DEFLATED, size=100), Entry("a/version", b"3")])}, CorruptContainerError, "inflates to more"),
     Attack("CVE-2019-9674: overlapping entries", {"model.pt": build_zip(_OVERLAPPING)}, CorruptContainerError, "overlaps"),
-    Attack("an entry twice", {"model.pt": build_zip([*torch_entries(), Entry("archive/data.pkl", pickled(_SYSTEM + group(_RUN) + b"R"))])}, CorruptContainerError, "twice"),
+    Attack("an entry twice", {"model.pt": build_zip([*torch_entries(), Entry("archive/data.pkl", pickled(SYSTEM + group(RUN) + b"R"))])}, CorruptContainerError, "twice"),
     Attack("CVE-2025-1944: another name in the local header", {"model.pt": build_zip([Entry("archive/data.pkl", _PLAIN_PICKLE, local_name="archive/evil.pkl"), *torch_entries()[1:]])}, CorruptContainerError, "evil.pkl"),
     Attack("CVE-2025-1945: the encrypted flag", {"model.pt": build_zip([Entry("archive/data.pkl", _PLAIN_PICKLE, flags=1), *torch_entries()[1:]])}, CorruptContainerError, "encrypted"),
     Attack("the encrypted flag in the local header only", {"model.pt": build_zip([Entry("archive/data.pkl", _PLAIN_PICKLE, local_flags=1), *torch_entries()[1:]])}, CorruptContainerError, "flags"),
-    Attack("CVE-2025-10156: a wrong checksum", {"model.pt": build_zip([Entry("archive/data.pkl", pickled(_SYSTEM + group(_RUN) + b"R"), crc=1)])}, CorruptContainerError, "checksum"),
+    Attack("CVE-2025-10156: a wrong checksum", {"model.pt": build_zip([Entry("archive/data.pkl", pickled(SYSTEM + group(RUN) + b"R"), crc=1)])}, CorruptContainerError, "checksum"),
     Attack("four billion entries", {"model.pt": build_zip(torch_entries(), wide_end=True).replace(struct.pack("<2Q", 4, 4), struct.pack("<2Q", 1 << 32, 1 << 32))}, LimitError, ""),
     Attack("an archive in the comment of another", {"model.pt": build_zip([Entry("a.txt", b"")], comment=torch_zip())}, CorruptContainerError, "two archives"),
     Attack("CVE-2007-4559: a tar member outside", {"model.pt": build_tar({**tar_members(), "../evil": b"x"})}, None, "transposed"),
@@ -202,7 +167,7 @@ _ARCHIVES = (
     Attack("a shard by drive letter", _with_shard("C:/x"), CorruptContainerError, "leaves the folder", "model.safetensors.index.json"),
     Attack("a shard that is the index", _with_shard("model.safetensors.index.json"), UnknownContainerError, "", "model.safetensors.index.json"),
     Attack("a web page", {"model.pt": b"<html><script>"}, UnknownContainerError, "HTML"),
-    Attack("terminal escapes in names", _zipped(pickled(b"}(" + text("\x1b]0;owned\x07\x1b[2J") + text("\x9b31m\u202e") + b"u")), None, r"\x1b"),
+    Attack("terminal escapes in names", zipped(pickled(b"}(" + text("\x1b]0;owned\x07\x1b[2J") + text("\x9b31m\u202e") + b"u")), None, r"\x1b"),
 )  # fmt: skip
 
 
@@ -228,5 +193,5 @@ _RECIPES = (
     _recipe("a replacement that grows without end", f"{_HEAD}rename:\n{_GROWING}", LimitError, "max_name_length"),
 )  # fmt: skip
 
-ATTACKS: tuple[Attack, ...] = (*_CODE, *_SIZE, *_ARCHIVES, *_RECIPES)
+ATTACKS: tuple[Attack, ...] = (*_CODE, *_SIZE, *OUT_OF_PROPORTION, *_ARCHIVES, *SECOND_READINGS, *_RECIPES)
 """All of them."""

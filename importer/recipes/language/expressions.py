@@ -131,12 +131,26 @@ def parse_tree(text: str) -> ast.expr:
         raise TextError(f"an expression of {len(text)} characters is too long", how=f"Keep it below {_MAX_TEXT}.")
     try:
         # Texts in quotes are patterns: a backslash stands for itself, as in Python's raw strings.
-        return ast.parse(text.strip().replace("\\", "\\\\"), mode="eval").body
+        return _not_too_deep(ast.parse(text.strip().replace("\\", "\\\\"), mode="eval").body)
     except SyntaxError as error:
         position = (error.offset or 1) - 1
         raise TextError(f"{shown(text)} is no expression ({error.msg})", how=_HOW, position=position) from error
     except (ValueError, RecursionError, MemoryError) as error:
         raise TextError(f"{shown(text)} is no expression", how=_HOW) from error
+
+
+def _not_too_deep(tree: ast.expr) -> ast.expr:
+    """Return the tree; whatever goes through it afterwards, Python's own printing included, recurses.
+
+    Raises:
+        TextError: it is nested more than `_MAX_DEPTH` deep.
+    """
+    level: list[ast.AST] = [tree]
+    for _ in range(2 * _MAX_DEPTH):  # an operation and its operator are two nodes
+        level = [child for node in level for child in ast.iter_child_nodes(node)]
+        if not level:
+            return tree
+    raise TextError("the expression is nested too deeply", how=f"Keep it below {_MAX_DEPTH} levels.")
 
 
 def check_tree(node: ast.expr, depth: int = 0) -> None:
