@@ -31,15 +31,15 @@ def test_a_bug_is_an_internal_error_without_a_traceback(
     assert "internal error (ZeroDivisionError: division by zero)" in capsys.readouterr().err
 
 
-def test_too_little_memory_is_told_as_that(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_too_little_memory_is_told_as_that(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     fail_with(MemoryError(), monkeypatch)
     assert main(["inspect", "x.pt"]) == 4
     assert "not enough memory" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("number", ["9" * 400, "9" * 5000, "nan", "inf", "-1", "1e999", "0", "٣", "1" + "0" * 380 + "GB"])
+@pytest.mark.parametrize(
+    "number", ["9" * 400, "9" * 5000, "nan", "inf", "-1", "1e999", "0", "٣", "1" + "0" * 380 + "GB"]
+)
 @pytest.mark.parametrize("option", ["--limit=max_tensors={}", "--shard-size={}", "--workers={}"])
 def test_absurd_numbers_are_refused_in_a_short_message(
     option: str, number: str, capsys: pytest.CaptureFixture[str]

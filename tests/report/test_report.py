@@ -102,7 +102,8 @@ def test_the_markdown_has_a_table_of_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["</details><img src=x>", "x` <img src=x onerror=alert(1)> [c](javascript:1) `", "``` a", "a\n## Approved", "|"]
+    "name",
+    ["</details><img src=x>", "x` <img src=x onerror=alert(1)> [c](javascript:1) `", "``` a", "a\n## Approved", "|"],
 )
 def test_names_from_the_file_are_code_in_the_markdown_and_nothing_else(name: str) -> None:
     text = replace(RESULT, root=name, skipped=(Skipped(name, f"drop {name}"),), notes=(name,)).to_markdown()

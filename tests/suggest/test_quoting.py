@@ -18,7 +18,9 @@ def test_a_quoted_name_is_one_printable_line_and_reads_back(text: str) -> None:
     assert yaml.safe_load(quoted(text)) == text
 
 
-@pytest.mark.parametrize("text", ["a.\x1b]0;owned\x07b", "a.b\nextends: x.yaml\n#", "a.\u202eb", "a.# x: y", "a'b", 'a"b', "\U000e0001"])
+@pytest.mark.parametrize(
+    "text", ["a.\x1b]0;owned\x07b", "a.b\nextends: x.yaml\n#", "a.\u202eb", "a.# x: y", "a'b", 'a"b', "\U000e0001"]
+)
 def test_a_name_that_a_terminal_would_obey_is_escaped(text: str) -> None:
     assert quoted(text).isprintable()
     assert yaml.safe_load(quoted(text)) == text
