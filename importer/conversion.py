@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ from importer._version import __version__
 from importer.checkpoint import Checkpoint, open_checkpoint
 from importer.errors import DecisionNeededError, ImporterError, Location, UnsupportedError, UsageError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
+from importer.merging import adapter_alone, open_sources
 from importer.options import DEFAULT_OPTIONS, AdapterChoice, OptionGroup, Options, QuantizedChoice, changed, described
 from importer.plan import Plan, build_plan, weights_below
 from importer.recipes import Choice, Near, Recipe, choose_recipe, load_recipe, objections, unwrap_root
@@ -25,6 +26,7 @@ from importer.writers import Destination, Format, OutputTensor, plan_layout, wri
 __all__ = ["PlannedConversion", "convert", "open_target", "plan_conversion"]
 
 PathLike = str | os.PathLike[str]
+Sources = PathLike | Sequence[PathLike]
 
 _FORMATS = {".bpk": Format.BURNPACK, ".safetensors": Format.SAFETENSORS}
 
@@ -32,11 +34,11 @@ _BY_CLASSES = Recipe(name="no recipe", path="", file="", is_builtin=True)
 """For whole saved models: no rule but the prefixes of wrappers (DataParallel, torch.compile) that all names share."""
 
 
-def convert(source: PathLike, output: PathLike, options: Options | None = None, /, **changes: object) -> ApplyResult:
+def convert(source: Sources, output: PathLike, options: Options | None = None, /, **changes: object) -> ApplyResult:
     """Convert a checkpoint for Burn and say what happened to every tensor.
 
     Args:
-        source: checkpoint file, index file or folder.
+        source: checkpoint file, index file or folder; or a list of several, whose tensors are joined.
         output: file to write; `.bpk` or `.safetensors` decides the format.
         options: what is not to happen as by default.
         **changes: single options by name, `convert(source, output, recipe="llama", dtype="f16")`:
@@ -67,7 +69,7 @@ def convert(source: PathLike, output: PathLike, options: Options | None = None, 
         scalars=planned.checkpoint.scalars,
         fingerprint=_fingerprint(planned) if options.shard_size else None,
     )
-    result = _unwritten(os.fspath(source), planned, destination)
+    result = _unwritten(_described_sources(source), planned, destination)
     if not result.is_success:
         return replace(result, seconds=time.monotonic() - started)
     tensors = [OutputTensor(step.name, step.array, step.param_id) for step in planned.plan.tensors]
@@ -114,15 +116,16 @@ class PlannedConversion:
         return None if self.recipe is None else f"{self.recipe.name} ({self.why})"
 
 
-def plan_conversion(source: PathLike, options: Options = DEFAULT_OPTIONS) -> PlannedConversion:
+def plan_conversion(source: Sources, options: Options = DEFAULT_OPTIONS) -> PlannedConversion:
     """Open, choose the recipe and plan, as `convert` does with the same options; nothing is written.
 
     Raises:
         ImporterError: as `convert`, but for the output.
     """
     options = replace(options, quantized=options.quantized or QuantizedChoice.DEQUANTIZE)
-    checkpoint = open_checkpoint(source, options)
+    checkpoint = open_sources([source] if isinstance(source, str | os.PathLike) else source, options)
     _check_not_empty(checkpoint)
+    _check_no_adapter(checkpoint, options)
     chosen = _choose(options.recipe, checkpoint)
     recipe = chosen.recipe
     if options.root is None and recipe is not None:
@@ -181,6 +184,22 @@ def _check_not_empty(checkpoint: Checkpoint) -> None:
         where=Location(path=checkpoint.paths[0]),
         how="Save the model's state_dict() and pass that.",
     )
+
+
+def _check_no_adapter(checkpoint: Checkpoint, options: Options) -> None:
+    """Check that the source is a model; a recipe of the user's own may say what becomes of an adapter.
+
+    Raises:
+        DecisionNeededError: it is an adapter without its base.
+    """
+    if options.recipe in ("auto", "none") and not options.merge:
+        alone = adapter_alone(checkpoint, options.limits)
+        if alone is not None:
+            raise alone
+
+
+def _described_sources(source: Sources) -> str:
+    return os.fspath(source) if isinstance(source, str | os.PathLike) else " + ".join(os.fspath(one) for one in source)
 
 
 def _choose(recipe: str, checkpoint: Checkpoint) -> _ChosenRecipe:

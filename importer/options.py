@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from difflib import get_close_matches
 from enum import Enum
+from typing import Any
 
 from importer.errors import UsageError, shown
 from importer.limits import DEFAULT_LIMITS, Limits, adjusted
@@ -109,7 +110,7 @@ class Flag:
     choices: type[Enum] | None = None
     minimum: int | None = None
     name: str | None = None
-    joined: Callable[[list[tuple[str, float]]], object] | None = None
+    joined: Callable[[list[Any]], object] | None = None
 
 
 def number_of(text: str) -> float:
@@ -193,6 +194,26 @@ class Options:
         default=AdapterChoice.AUTO,
         metadata=_flag(_MAPPING, "layout change by module type: to Burn's, to torch's, or none", choices=AdapterChoice),
     )
+    merge: tuple[str, ...] = field(
+        default=(),
+        metadata=_flag(
+            _MAPPING,
+            "work an adapter (PEFT, kohya or diffusers LoRA) into the weights; again for more of them",
+            metavar="ADAPTER[=WEIGHT]",
+            parse=str,
+            joined=tuple,
+        ),
+    )
+    prefix: tuple[str, ...] = field(
+        default=(),
+        metadata=_flag(
+            _MAPPING,
+            "put NAME before the names of a source; once for each of several sources, in their order",
+            metavar="NAME",
+            parse=str,
+            joined=tuple,
+        ),
+    )
     only: str | None = field(
         default=None, metadata=_flag(_MAPPING, "convert only output names that match", metavar="REGEX")
     )
@@ -248,9 +269,12 @@ class Options:
     strict: bool = field(default=False, metadata=_flag(_POLICY, "fail if a tensor of the source is unused"))
 
     def __post_init__(self) -> None:
-        """Check the values, and turn texts into the choices they name."""
+        """Check the values, and turn texts into the choices they name, and one of what may be several into a tuple."""
         for name, flag in FLAGS.items():
             value = getattr(self, name)
+            if flag.joined is tuple and not isinstance(value, tuple):
+                several = (value,) if isinstance(value, str | os.PathLike) else value
+                object.__setattr__(self, name, tuple(os.fspath(one) for one in several))
             if flag.choices is not None and value is not None and not isinstance(value, flag.choices):
                 object.__setattr__(self, name, _chosen(name, flag.choices, value))
             elif flag.minimum is not None and value is not None and value < flag.minimum:

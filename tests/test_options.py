@@ -35,6 +35,12 @@ def test_every_option_can_be_given_on_the_command_line() -> None:
             "f16",
             "--adapter",
             "torch",
+            "--merge",
+            "lora",
+            "--merge",
+            "other=0.5",
+            "--prefix",
+            "p",
             "--only",
             "x",
             "--root",
@@ -60,6 +66,7 @@ def test_every_option_can_be_given_on_the_command_line() -> None:
     default = Options()
     assert [one.name for one in fields(Options) if getattr(given, one.name) == getattr(default, one.name)] == []
     assert given.limits == replace(DEFAULT_LIMITS, max_tensors=3)
+    assert (given.merge, given.prefix) == (("lora", "other=0.5"), ("p",))
     assert (given.shard_size, given.adapter) == (5000, AdapterChoice.TORCH)
 
 

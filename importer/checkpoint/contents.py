@@ -106,6 +106,7 @@ class Quantization:
         choice: `report`, `integers` or `dequantize`; with `report` the stored tensors are in the checkpoint, else what is
             made of them.
         weights: names in the model of full precision, each with the names of the stored tensors it is made of.
+        stored: the stored tensors by name.
         aside: stored tensors that are no weights, with the reason; with `report` they are in the checkpoint as well.
         stored_bytes: size of what weights are stored in.
         expanded_bytes: size of their real values.
@@ -115,6 +116,7 @@ class Quantization:
     label: str
     choice: str
     weights: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    stored: Mapping[str, Tensor] = field(default_factory=dict)
     aside: Mapping[str, str] = field(default_factory=dict)
     stored_bytes: int = 0
     expanded_bytes: int = 0

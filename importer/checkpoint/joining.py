@@ -117,7 +117,12 @@ def _renamed_quantization(found: Quantization, root: str, prefix: str) -> Quanti
         renamed(name): tuple(map(renamed, parts)) for name, parts in found.weights.items() if name.startswith(root)
     }
     aside = {renamed(name): reason for name, reason in found.aside.items() if name.startswith(root)}
-    return replace(found, weights=weights, aside=aside)
+    stored = {
+        renamed(name): replace(tensor, name=renamed(name))
+        for name, tensor in found.stored.items()
+        if name.startswith(root)
+    }
+    return replace(found, weights=weights, aside=aside, stored=stored)
 
 
 def _joined_quantization(found: Sequence[Quantization]) -> Quantization | None:
@@ -127,6 +132,7 @@ def _joined_quantization(found: Sequence[Quantization]) -> Quantization | None:
         found[0],
         label=" and ".join(dict.fromkeys(one.label for one in found)),
         weights={name: parts for one in found for name, parts in one.weights.items()},
+        stored={name: tensor for one in found for name, tensor in one.stored.items()},
         aside={name: reason for one in found for name, reason in one.aside.items()},
         stored_bytes=sum(one.stored_bytes for one in found),
         expanded_bytes=sum(one.expanded_bytes for one in found),

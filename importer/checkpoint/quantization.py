@@ -45,7 +45,9 @@ def unpack_quantized(
     if found is None:
         return None
     findings.notes += found.notes
-    stored = _stored_bytes(found, findings)
+    size = _stored_bytes(found, findings)
+    parts = {part for weight in found.weights.values() for part in weight.parts}
+    stored = {name: tensor for name, tensor in findings.tensors.items() if name in parts}
     if choice is not QuantizedChoice.REPORT:
         _replace(found, findings, choice)
     return Quantization(
@@ -53,7 +55,8 @@ def unpack_quantized(
         choice=choice.value,
         weights={weight.name: weight.parts for weight in found.weights.values()},
         aside=dict(found.aside),
-        stored_bytes=stored,
+        stored=stored,
+        stored_bytes=size,
         expanded_bytes=sum(weight.array.nbytes for weight in found.weights.values()),
     )
 

@@ -6,6 +6,7 @@ Not here: which commands and flags there are (`importer.cli.commands`), and pars
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from importer.options import FLAGS, Options
 
@@ -17,7 +18,7 @@ class Arguments(argparse.Namespace):
 
     command: str
     debug: bool
-    source: str
+    source: Any
     output: str
     report: str | None
     format: str

@@ -58,6 +58,14 @@ _SOURCE = _flag(
     help="a .pt, .pth, .bin, .ckpt, .safetensors or .bpk file, an *.index.json, or a folder with one of these",
 )
 
+_SOURCES = _flag(
+    "source",
+    metavar="SRC",
+    nargs="+",
+    help="a .pt, .pth, .bin, .ckpt, .safetensors or .bpk file, an *.index.json, or a folder with one of these; of several, "
+    "the tensors are joined (see --prefix)",
+)
+
 COMMANDS = (
     Command(
         name="inspect",
@@ -82,11 +90,13 @@ COMMANDS = (
         "is left alone.",
         examples=(
             "convert Llama-3.2-1B/ llama.bpk",
+            "convert Llama-3.2-1B/ llama.bpk --merge my-lora/ --merge style.safetensors=0.5",
+            "convert encoder.pt head.pt out.bpk --prefix encoder --prefix head --recipe my-model.yaml",
             "convert model.pt model.safetensors --recipe my-model.yaml --target fresh.bpk --report report.json",
         ),
         module="importer.cli.convert_command",
         flags=(
-            _SOURCE,
+            _SOURCES,
             _flag("output", metavar="OUT", help="the file to write: .bpk or .safetensors"),
             _flag("--report", metavar="FILE", help="write the whole report, as JSON (or Markdown for a .md FILE)"),
             _flag("--format", default="text", choices=("text", "json", "markdown"), help="what stdout gets"),

@@ -22,7 +22,8 @@ def run(arguments: Arguments) -> int:
     options = arguments.options
     report = None if arguments.report is None else Path(arguments.report)
     if report is not None:
-        check_report(report, arguments.source, arguments.output, options)
+        for source in arguments.source:
+            check_report(report, source, arguments.output, options)
     result = convert(arguments.source, arguments.output, options)
     try:
         _publish(result, report, arguments)

@@ -45,11 +45,13 @@ def _ways(planned: PlannedConversion, steps: Iterable[PlannedTensor]) -> Iterato
     tensors = [OutputTensor(step.name, step.array, step.param_id) for step in planned.plan.tensors]
     layout = plan_layout(tensors, Destination(path="out.bpk", format=Format.BURNPACK))
     offsets = {placed.tensor.name: placed.offset for _, file in layout.files for placed in file.placed}
-    sources = {**planned.checkpoint.tensors, **planned.checkpoint.arrays}
+    quantization = planned.checkpoint.quantization
+    packed = {} if quantization is None else quantization.stored
+    sources = {**packed, **planned.checkpoint.tensors, **planned.checkpoint.arrays}
     for step in steps:
         yield ""
         for source in step.sources:
-            yield from _source(sources[source])
+            yield from _source(sources[source]) if source in sources else [source]
         # The first line of the trail, the sources' names, stands above already.
         yield from explained_trail(step.sources, step.trail, step.name)[1:]
         yield from _output(step, offsets[step.name])

@@ -13,6 +13,7 @@ from importer.checkpoint import Checkpoint, Tensor, open_checkpoint
 from importer.cli.arguments import Arguments
 from importer.cli.tree import human_size, tree_lines
 from importer.errors import printable
+from importer.merging import adapter_summary
 
 __all__ = ["INSPECT_SCHEMA_VERSION", "listing", "run"]
 
@@ -26,11 +27,13 @@ _SHOWN_GROUPS = 20
 
 def run(arguments: Arguments) -> int:
     """Print the listing of one checkpoint."""
-    checkpoint = open_checkpoint(arguments.source, arguments.options)
+    options = arguments.options
+    checkpoint = open_checkpoint(arguments.source, options)
+    adapter = adapter_summary(checkpoint, options.limits)
     if arguments.json:
-        print(_json_text(listing(checkpoint, sha256=arguments.sha256)))
+        print(_json_text({**listing(checkpoint, sha256=arguments.sha256), "adapter": adapter}))
     else:
-        for line in _text(checkpoint, fold=not arguments.all, sha256=arguments.sha256):
+        for line in _text(checkpoint, adapter, fold=not arguments.all, sha256=arguments.sha256):
             print(line)
     return 0
 
@@ -127,7 +130,7 @@ def _json_value(value: object) -> object:
     return printable(str(value))
 
 
-def _text(checkpoint: Checkpoint, *, fold: bool, sha256: bool) -> Iterator[str]:
+def _text(checkpoint: Checkpoint, adapter: str | None, *, fold: bool, sha256: bool) -> Iterator[str]:
     size = sum(tensor.nbytes for tensor in checkpoint.tensors.values())
     count = f"{len(checkpoint)} tensor{'' if len(checkpoint) == 1 else 's'}"
     yield f"{printable(checkpoint.paths[0])}: {checkpoint.container}, {count}, {human_size(size)}"
@@ -137,6 +140,8 @@ def _text(checkpoint: Checkpoint, *, fold: bool, sha256: bool) -> Iterator[str]:
         yield f"root: {_root(checkpoint.root)}{also}"
     if checkpoint.config_path:
         yield f"config: {printable(checkpoint.config_path)}"
+    if adapter is not None:
+        yield f"adapter: {printable(adapter)}"
     yield from _quantized(checkpoint)
     yield from tree_lines(checkpoint.tensors.values(), fold=fold)
     yield from _totals(checkpoint.tensors.values())

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from importer.checkpoint import open_checkpoint
@@ -14,6 +15,7 @@ from importer.cli.arguments import Arguments
 from importer.cli.report_file import is_same_file, write_text
 from importer.conversion import open_target
 from importer.errors import UsageError, printable, shown
+from importer.options import QuantizedChoice
 from importer.suggest import Draft, draft_recipe
 from importer.writers import check_target
 
@@ -27,7 +29,9 @@ def run(arguments: Arguments) -> int:
     place = None if arguments.recipe_file is None else Path(arguments.recipe_file)
     if place is not None:
         _check_place(place, arguments)
-    checkpoint = open_checkpoint(arguments.source, arguments.options)
+    options = arguments.options
+    options = replace(options, quantized=options.quantized or QuantizedChoice.DEQUANTIZE)
+    checkpoint = open_checkpoint(arguments.source, options)
     draft = draft_recipe(checkpoint, open_target(arguments.skeleton))
     if place is None:
         sys.stdout.write(draft.text)

@@ -6,6 +6,15 @@ Not here: module layouts (`importer.adapters`), and opening files (`importer.che
 from __future__ import annotations
 
 from importer.merging.applying import merge_adapter
+from importer.merging.assembling import adapter_alone, adapter_summary, open_sources, split_weight
 from importer.merging.recognising import AdapterKind, adapter_kind
 
-__all__ = ["AdapterKind", "adapter_kind", "merge_adapter"]
+__all__ = [
+    "AdapterKind",
+    "adapter_alone",
+    "adapter_kind",
+    "adapter_summary",
+    "merge_adapter",
+    "open_sources",
+    "split_weight",
+]
