@@ -186,6 +186,10 @@ class System:
         """Remove an empty folder."""
         Path(path).rmdir()
 
+    def contents(self, path: Path) -> bytes:
+        """Return all bytes of a small file."""
+        return path.read_bytes()
+
     def names_in(self, folder: Path) -> list[str]:
         """Return the names in a folder, in no order."""
         return os.listdir(folder)  # noqa: PTH208 - names are what is wanted

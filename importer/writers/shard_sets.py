@@ -27,7 +27,6 @@ from importer.writers.targets import check_free, exists, mode_of, writing_errors
 __all__ = ["announce", "check_set", "old_files", "publish_set", "tidy_up"]
 
 _INDEX = "index.json"
-_MAX_INDEX_BYTES = 100 << 20
 _MAX_NAME_BYTES = 255
 
 
@@ -41,8 +40,11 @@ def check_set(output: Path, layout: Layout, *, overwrite: bool) -> None:
         check_free(path, overwrite=overwrite)
 
 
-def publish_set(run: Run, output: Path, layout: Layout, *, overwrite: bool, links: bool) -> None:
+def publish_set(run: Run, output: Path, layout: Layout, *, overwrite: bool, links: bool, alone: bool) -> None:
     """Put the shards of a run in place, and then the index.
+
+    `links`: the file system has hard links. `alone`: no other run can be at work on this output; where there are no locks to
+    make sure of that, shards that replace a set keep names nobody else gives.
 
     Raises:
         OutputExistsError: a part of the output exists, and `overwrite` is false.
@@ -59,7 +61,7 @@ def publish_set(run: Run, output: Path, layout: Layout, *, overwrite: bool, link
         old = {path.name: known for path in old_files(output) if (known := identity_of(path)) is not None}
         _place(run, folder, names, links=links)
         _put_index(run, index, renamed_index(text, names), old, overwrite=overwrite, links=links)
-        if not is_free and links:
+        if not is_free and links and alone:
             _place_over(run, folder, usual)
             _put_index(run, index, text, old, overwrite=True, links=links)
 
@@ -97,7 +99,8 @@ def tidy_up(run: Run, output: Path) -> None:
         # An index goes before its shards: nothing may be named that is not there.
         old = sorted(run.old_files(folder), key=lambda path: path != index) if head else []
         for path in (path for path in old if path.name not in kept):
-            SYSTEM.unlink(path)
+            with contextlib.suppress(FileNotFoundError):
+                SYSTEM.unlink(path)
         for name in sorted(trusted):
             run.record_again(name)
 
@@ -191,11 +194,13 @@ def _free_names(usual: Mapping[str, str], output: Path) -> dict[str, str]:
 
 
 def _named_by(index: Path) -> set[str]:
-    """Return the files an index names, as far as it can be read."""
+    """Return the files an index names; none if there is no index, or what is there is none.
+
+    Raises:
+        OSError: it cannot be read: that is no reason to think that it names nothing.
+    """
     try:
-        if SYSTEM.stat(index).st_size > _MAX_INDEX_BYTES:
-            return set()
-        named = json.loads(index.read_bytes())["weight_map"].values()
-        return {name for name in named if isinstance(name, str)}
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
+        named = json.loads(SYSTEM.contents(index))["weight_map"].values()
+    except (FileNotFoundError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return set()
+    return {name for name in named if isinstance(name, str)}

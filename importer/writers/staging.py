@@ -96,14 +96,29 @@ class WorkFolder:
                     descriptor = SYSTEM.open_lock(path / _LOCK)
                 except FileNotFoundError:
                     continue  # its run has just ended and taken the folder away
-                lock = SYSTEM.lock(descriptor)
-                if lock is False:
-                    SYSTEM.close(descriptor)
-                    raise _busy(output)
-                if _is_still(path / _LOCK, descriptor):
-                    return cls(path, lock is True, descriptor)
-                SYSTEM.close(descriptor)
+                work = cls._locked(path, descriptor)
+                if work is not None:
+                    return work
         raise _busy(output)
+
+    @classmethod
+    def _locked(cls, path: Path, descriptor: int) -> WorkFolder | None:
+        """Lock the open file, or close it; None: its run has just ended and taken it away.
+
+        Raises:
+            WriteError: another run has locked it.
+            OSError: the system refuses.
+        """
+        mine = False
+        try:
+            lock = SYSTEM.lock(descriptor)
+            if lock is False:
+                raise _busy(path.with_name(path.name.removesuffix(".partial")))
+            mine = _is_still(path / _LOCK, descriptor)
+        finally:
+            if not mine:
+                SYSTEM.close(descriptor)
+        return cls(path, lock is True, descriptor) if mine else None
 
     @classmethod
     def left_behind(cls, output: Path) -> WorkFolder | None:
@@ -181,29 +196,32 @@ class Run:
     def read(cls, folder: Path) -> Run:
         """Return what the journal tells: every whole line counts, up to the first that is none."""
         run = cls(folder, None)
-        try:
-            text = run.journal.read_bytes()
+        with writing_errors(folder), contextlib.suppress(FileNotFoundError):
+            text = SYSTEM.contents(run.journal)
             whole = text[: text.rfind(b"\n") + 1]
-            for number, line in enumerate(whole.splitlines()):
+            if len(whole) < len(text):
+                # The process was killed in the middle of a line; the next one begins where it began.
+                SYSTEM.cut(run.journal, len(whole))
+            run._note_all(whole.splitlines())
+        return run
+
+    def _note_all(self, lines: list[bytes]) -> None:
+        """Take in the lines of a journal; of a damaged one what came before the damage, and nothing is built on it."""
+        try:
+            for number, line in enumerate(lines):
                 entry = json.loads(line)
                 if number == 0 and entry.get("kind") != _KIND:
-                    break
-                run._note(entry)
-        except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            # No journal, or a damaged one: what came before the damage is true, but nothing is built on it.
-            run.digest = None
-        else:
-            if len(whole) < len(text):
-                with writing_errors(folder):
-                    SYSTEM.cut(run.journal, len(whole))
-        return run
+                    raise ValueError("no journal of this kind")  # noqa: TRY301 - as for any other damage
+                self._note(entry)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            self.digest = None
 
     def keeps(self, name: str, header: bytes) -> bool:
         """Whether a shard is complete and unchanged since it was recorded."""
         path = self.folder / name
         if name not in self.complete or identity_of(path) != self.complete[name]:
             return False
-        with path.open("rb") as file:
+        with writing_errors(path), path.open("rb") as file:
             return file.read(len(header)) == header
 
     def record(self, name: str) -> None:

@@ -57,7 +57,9 @@ def check_target(path: Path, *, overwrite: bool) -> None:
     check_free(path, overwrite=overwrite)
     if stat.S_ISSOCK(status.st_mode) or stat.S_ISBLK(status.st_mode):
         raise WriteError("this is no file and cannot be replaced by one", where=where, how="Name a file.")
-    if os.path.ismount(path) or not _is_replaceable(path, status):
+    with writing_errors(path):
+        is_replaceable = not os.path.ismount(path) and _is_replaceable(path, status)
+    if not is_replaceable:
         raise WriteError(
             "the file cannot be replaced: it belongs to another user, or is a mount point",
             where=where,

@@ -104,11 +104,11 @@ def _write_set(layout: Layout, destination: Destination, check_sources: Callable
             check_space(index, sum(file.nbytes for _, file in missing) + len(layout.index[1]))
             with writing_errors(index):
                 links = can_link(run.journal, index)
-            others = sorted(old_files(output), key=lambda path: path in {index, output})
+                others = sorted(old_files(output), key=lambda path: path in {index, output})
             for path, file in missing:
                 _write_shard(run, path, file, mode_of(path, *others), destination.workers)
             check_sources()
-            publish_set(run, output, layout, overwrite=destination.overwrite, links=links)
+            publish_set(run, output, layout, overwrite=destination.overwrite, links=links, alone=work.is_locked)
         except BaseException as error:
             _settle(run, output, layout, error)
             raise
@@ -157,8 +157,9 @@ def _is_done(run: Run, layout: Layout) -> bool:
     """Whether an interrupted run of the same conversion had come to its end: its files are in place, as they were put there."""
     assert layout.index is not None
     index = Path(layout.index[0])
-    if run.head_in_place(index.parent) is None or index.read_bytes() != layout.index[1]:
-        return False
+    with writing_errors(index):
+        if run.head_in_place(index.parent) is None or SYSTEM.contents(index) != layout.index[1]:
+            return False
     return all(run.shard_at(Path(name)) == Path(name).name for name, _ in layout.files)
 
 

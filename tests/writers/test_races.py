@@ -76,6 +76,26 @@ def test_the_target_is_the_output_of_one_that_was_told_it_is_done(
         assert sorted(path.name for path in folder.iterdir()) == winner.names
 
 
+@pytest.mark.parametrize("turn", range(4))
+def test_even_without_locks_no_set_is_mixed(turn: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SYSTEM, "sync", lambda _: None)
+    monkeypatch.setattr(SYSTEM, "lock", lambda _: None)
+    Output(9, ONE_EACH).write(tmp_path, overwrite=False)
+
+    def write(output: Output) -> None:
+        stumbling(10 * turn + output.value, monkeypatch)
+        output.write(tmp_path, overwrite=True)
+
+    running = {output: child(lambda: write(output)) for output in map(set_of, range(1, 5))}  # noqa: B023 - runs at once
+    done = [output for output, number in running.items() if ended(number) == DONE]
+    (there,) = outputs(tmp_path)
+    assert there in [output.contents for output in done]
+
+
+def set_of(value: int) -> Output:
+    return Output(value, ONE_EACH)
+
+
 def test_a_second_run_is_refused_before_it_writes_anything(tmp_path: Path) -> None:
     output = tmp_path / "m.safetensors"
     work = WorkFolder.taken(output)
