@@ -6,7 +6,11 @@ use burn::tensor::activation::{gelu, gelu_approximate, relu, sigmoid, silu, soft
 use std::collections::BTreeMap;
 
 use burn::nn::activation::ActivationConfig;
-use burn::nn::{Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig};
+use burn::nn::conv::{Conv2d, Conv2dConfig};
+use burn::nn::{
+    BatchNorm, BatchNormConfig, Embedding, EmbeddingConfig, LayerNorm, LayerNormConfig, Linear, LinearConfig,
+    PaddingConfig2d,
+};
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use serde::Deserialize;
 
@@ -59,6 +63,57 @@ pub fn linear(d_input: usize, d_output: usize, bias: bool, device: &Device) -> L
 
 pub fn layer_norm(width: usize, epsilon: f64, device: &Device) -> LayerNorm {
     LayerNormConfig::new(width).with_epsilon(epsilon).init(device)
+}
+
+/// A square convolution with a square stride; padding on all sides, no bias.
+pub fn conv(
+    channels: [usize; 2],
+    kernel: usize,
+    stride: usize,
+    padding: usize,
+    groups: usize,
+    device: &Device,
+) -> Conv2d {
+    Conv2dConfig::new(channels, [kernel, kernel])
+        .with_stride([stride, stride])
+        .with_padding(PaddingConfig2d::Explicit(padding, padding, padding, padding))
+        .with_groups(groups)
+        .with_bias(false)
+        .init(device)
+}
+
+pub fn batch_norm(channels: usize, device: &Device) -> BatchNorm {
+    BatchNormConfig::new(channels).init(device)
+}
+
+/// The mean over height and width: `[batch, channels]`
+pub fn mean_over_map(x: Tensor<4>) -> Tensor<2> {
+    x.mean_dim(3).mean_dim(2).squeeze_dims(&[2, 3])
+}
+
+/// Names and shapes of a converted file: where a checkpoint has no config, they are all there is.
+pub struct Shapes(pub BTreeMap<String, Vec<usize>>);
+
+impl Shapes {
+    /// Read them without the data.
+    pub fn of(path: impl AsRef<std::path::Path>) -> Result<Self, burn::store::burn_pack::Error> {
+        let tensors = burn::store::burn_pack::Reader::from_file(path)?.into_tensors()?;
+        Ok(Self(tensors.into_iter().map(|tensor| (tensor.name.clone(), tensor.shape.to_vec())).collect()))
+    }
+
+    pub fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    /// One dimension of a tensor; panics where the file has no such tensor.
+    pub fn size(&self, name: &str, dimension: usize) -> usize {
+        self.0.get(name).unwrap_or_else(|| panic!("the converted file has no {name}"))[dimension]
+    }
+
+    /// The length of a list: how many numbers may stand for `{}` in `pattern`, from 0.
+    pub fn count(&self, pattern: &str) -> usize {
+        (0..).take_while(|i| self.has(&pattern.replace("{}", &i.to_string()))).count()
+    }
 }
 
 pub fn embedding(rows: usize, width: usize, device: &Device) -> Embedding {

@@ -8,6 +8,7 @@ use burn::module::Module;
 use burn::store::ModuleRecord;
 use burn::store::burn_pack::Reader;
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn_examples::shared::Shapes;
 use safetensors::{Dtype, SafeTensors};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -76,20 +77,14 @@ impl Case {
         self.shapes.contains_key(name)
     }
 
-    /// The shape of a tensor of the converted file.
-    pub fn shape(&self, name: &str) -> Result<&[usize], Problem> {
-        let found = self.shapes.get(name).map(Vec::as_slice);
-        found.ok_or_else(|| format!("the converted file has no {name}").into())
-    }
-
     /// The length of a bias, which is how many outputs its layer has.
     pub fn width(&self, name: &str) -> Option<usize> {
         self.shapes.get(name)?.first().copied()
     }
 
-    /// How many numbers stand for `{}` in `pattern` so that a tensor has that name: the length of a list.
-    pub fn count(&self, pattern: &str) -> usize {
-        (0..).take_while(|i| self.has(&pattern.replace("{}", &i.to_string()))).count()
+    /// The same for the models that read their sizes off a file.
+    pub fn sizes(&self) -> Result<Shapes, Problem> {
+        Ok(Shapes(self.shapes.clone()))
     }
 
     /// Load the converted file into a freshly initialised module, with Burn's strict defaults.
