@@ -17,6 +17,7 @@ from importer.adapters.layer_kind import (
     Problem,
     Shapes,
 )
+from importer.adapters.normed_kernels import normed_kernel
 from importer.adapters.suggestions import module_of, suggest_types
 from importer.adapters.table import LAYERS
 
@@ -36,5 +37,6 @@ __all__ = [
     "TypedLayer",
     "layer_of_class",
     "module_of",
+    "normed_kernel",
     "suggest_types",
 ]

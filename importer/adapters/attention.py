@@ -38,6 +38,10 @@ class AttentionLayer(CompositeLayer):
 
     cross: bool
 
+    def holds(self, child: str) -> bool:
+        """Return whether it is one of the four projections."""
+        return child in {*_QUERY_KEY_VALUE, "output", "out_proj"}
+
     def children(self, args: Args) -> tuple[Child, ...]:
         """Return the four projections."""
         d = integer(args, "d")
@@ -122,6 +126,11 @@ class TransformerLayer(CompositeLayer):
         default_factory=lambda: {"pwff.linear_inner": "linear1", "pwff.linear_outer": "linear2"}
     )
 
+    def holds(self, child: str) -> bool:
+        """Return whether it is a part by torch's name or Burn's."""
+        names = self._children_names({})
+        return child in {*names.values(), *(path.partition(".")[0] for path in names)}
+
     def children(self, args: Args) -> tuple[Child, ...]:
         """Return attentions, feed-forward and norms in Burn's field order."""
         d, ff = integer(args, "d"), integer(args, "ff")
@@ -180,6 +189,10 @@ class TransformerStack(CompositeLayer):
 
     layer: TransformerLayer
 
+    def holds(self, child: str) -> bool:
+        """Return whether it is the list of layers, or torch's last norm."""
+        return child in {"layers", "norm"}
+
     def structure(self, names: Mapping[str, object], args: Args) -> Args:
         """Count the layers by the names where the recipe leaves their number open."""
         if "n" in args:
@@ -209,6 +222,10 @@ class TransformerStack(CompositeLayer):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SwiGluLayer(CompositeLayer):
     """Burn's SwiGlu: `silu(linear_inner(x)) * linear_outer(x)`; torch has no such module, so names are Burn's."""
+
+    def holds(self, child: str) -> bool:
+        """Return whether it is one of the two projections."""
+        return child in {"linear_inner", "linear_outer"}
 
     def children(self, args: Args) -> tuple[Child, ...]:
         """Return the gate and the value projection."""

@@ -95,6 +95,11 @@ class RefusedLayer(LayerKind):
     why: str
     how: str
 
+    def holds(self, child: str) -> bool:
+        """Refuse everything inside, too."""
+        del child
+        return True
+
     def burn_params(self, args: Args) -> Shapes:
         """Return nothing: there is no such module."""
         del args

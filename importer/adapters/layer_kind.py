@@ -144,6 +144,19 @@ class LayerKind(ABC):
     signature: tuple[Argument, ...] = ()
     about: str = ""
 
+    def holds(self, child: str) -> bool:
+        """Whether the layer has a module of this name inside, as torch or Burn spells it; most have none."""
+        del child
+        return False
+
+    def may_own(self, leaf: str) -> bool:
+        """Whether a name below the layer's path can be its parameter, rather than one of a module beside its parameters.
+
+        A layer's own parameters, whatever they are called, those of its parametrizations, and what lies in its children.
+        """
+        head, dot, _ = leaf.partition(".")
+        return not dot or head == "parametrizations" or self.holds(head)
+
     @abstractmethod
     def burn_params(self, args: Args) -> Shapes:
         """Return (leaf, shape) of every parameter Burn's module has, in its field order.

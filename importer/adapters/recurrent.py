@@ -47,6 +47,10 @@ class RecurrentLayer(CompositeLayer):
     declared: tuple[str, ...]
     bidirectional: bool
 
+    def holds(self, child: str) -> bool:
+        """Return whether it is a gate, a direction or a layer, as Burn spells them."""
+        return child.isdecimal() or child in {*self.declared, "forward", "reverse"}
+
     def structure(self, names: Mapping[str, object], args: Args) -> Args:
         """Count layers and directions by the names, unless a template has settled them."""
         if "hidden" in args:

@@ -47,13 +47,13 @@ def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> 
             PlannedTensor(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in remapped.entries
         ]
         return outcome
-    grouping = _grouping(checkpoint, remapped)
+    grouping = _grouping(checkpoint, remapped, choice)
     if remapped.template is not None and choice is AdapterChoice.BURN:
         # The template declares every module of the target: what lies in none of them is not asked for. On the way back
         # to torch it only tells types, and what lies outside it must not get lost.
         outcome.unused += [_unused(entry) for entry in grouping.rest]
     else:
-        _require_decided(checkpoint, grouping.undecided(to_torch=choice is AdapterChoice.TORCH))
+        _require_decided(checkpoint, grouping.undecided(to_torch=choice is AdapterChoice.TORCH), remapped.entries)
         outcome.steps += [
             PlannedTensor(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in grouping.rest
         ]
@@ -66,25 +66,37 @@ def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> 
     return outcome
 
 
-def _grouping(checkpoint: Checkpoint, remapped: Remapped) -> Grouping:
+def _grouping(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> Grouping:
     """Return the entries by module, typed by what speaks most explicitly: template, `types`, then saved classes.
+
+    What is left may be kernels in factors, which need no type on their way to Burn.
 
     The table of layers is loaded here: a conversion that leaves layouts alone does without.
     """
-    from importer.plan.grouping import Grouping, group_by_classes, group_by_template, group_by_types
+    from importer.plan.grouping import (
+        Grouping,
+        group_by_classes,
+        group_by_template,
+        group_by_types,
+        group_normed_kernels,
+    )
 
     if remapped.template is not None:
         return group_by_template(remapped.entries, remapped.template)
     by_types = group_by_types(remapped.entries, remapped.types)
     by_classes = group_by_classes(by_types.rest, checkpoint.modules)
-    return Grouping((*by_types.groups, *by_classes.groups), by_classes.rest)
+    groups = (*by_types.groups, *by_classes.groups)
+    if choice is not AdapterChoice.BURN:
+        return Grouping(groups, by_classes.rest)
+    kernels = group_normed_kernels(by_classes.rest)
+    return Grouping((*groups, *kernels.groups), kernels.rest)
 
 
 def _unused(entry: Entry) -> Unused:
     return Unused(entry.name, entry.sources, entry.array.dtype, entry.array.shape, "the template has no such module")
 
 
-def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry]) -> None:
+def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry], entries: Sequence[Entry]) -> None:
     """Stop if a type is needed and not known, with the lines to add."""
     if not undecided:
         return
@@ -95,7 +107,8 @@ def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry]) -> None
         f" and {len(paths) - _SHOWN_PATHS} more" if len(paths) > _SHOWN_PATHS else ""
     )
     noun = "path" if len(paths) == 1 else "paths"
-    lines = suggest_types({entry.name: entry.array.shape for entry in undecided})
+    shapes = {entry.name: entry.array.shape for entry in undecided}
+    lines = suggest_types(shapes, {entry.name: entry.array.shape for entry in entries})
     raise DecisionNeededError(
         f"the module type of {len(paths)} {noun} is not known, and the layout depends on it: {listed}",
         where=Location(path=checkpoint.paths[0]),

@@ -7,16 +7,16 @@ guessed: what needs a type and has none is returned as undecided. Not here: what
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import NamedTuple
 
-from importer.adapters import LAYERS, Args, LayerKind, TypedLayer, layer_of_class
+from importer.adapters import LAYERS, Args, LayerKind, TypedLayer, layer_of_class, module_of, normed_kernel
 from importer.checkpoint import Module
 from importer.recipes import Entry, RuleRef, Template, TypeRule
 
-__all__ = ["Grouping", "ModuleGroup", "group_by_classes", "group_by_template", "group_by_types"]
+__all__ = ["Grouping", "ModuleGroup", "group_by_classes", "group_by_template", "group_by_types", "group_normed_kernels"]
 
 _MATRIX = 2
 _STACKED_LEAVES = ("weight_ih", "weight_hh", "bias_ih", "bias_hh", "in_proj_weight", "in_proj_bias", "running_")
@@ -85,18 +85,29 @@ class _Claims:
     unclaimed: tuple[str, ...]
 
 
-def _claim(names: Iterable[str], paths: Container[str], *, innermost: bool) -> _Claims:
-    """Give every name to one of the module paths it lies below, or is itself (a bare parameter)."""
+def _claim(names: Iterable[str], paths: Container[str], pick: Callable[[str, Sequence[str]], str | None]) -> _Claims:
+    """Give every name to one of the module paths it lies below, or is itself (a bare parameter).
+
+    Args:
+        names: of all tensors.
+        paths: of the modules.
+        pick: chooses one of the paths that a name lies below, the innermost given first; None for none of them.
+    """
     modules: dict[str, dict[str, str]] = {}
     unclaimed = []
     for name in names:
         candidates = [path for path in _outwards(name) if path in paths]
-        if candidates:
-            path = candidates[0 if innermost else -1]
-            modules.setdefault(path, {})[name[len(path) :].removeprefix(".")] = name
+        path = pick(name, candidates) if candidates else None
+        if path is not None:
+            modules.setdefault(path, {})[_below(path, name)] = name
         else:
             unclaimed.append(name)
     return _Claims(modules, tuple(unclaimed))
+
+
+def _below(path: str, name: str) -> str:
+    """Return a name as it is inside a module it lies below."""
+    return name[len(path) :].removeprefix(".")
 
 
 def _outwards(name: str) -> Iterator[str]:
@@ -110,7 +121,7 @@ def _outwards(name: str) -> Iterator[str]:
 def group_by_template(entries: Sequence[Entry], template: Template) -> Grouping:
     """Group by the innermost module that the target template declares."""
     by_name = {entry.name: entry for entry in entries}
-    claims = _claim(by_name, template.layers, innermost=True)
+    claims = _claim(by_name, template.layers, lambda _, paths: paths[0])
     groups = []
     for path, leaves in claims.modules.items():
         layer = template.layers[path]
@@ -123,7 +134,9 @@ def group_by_types(entries: Sequence[Entry], rules: Sequence[TypeRule]) -> Group
     """Group by the first entry of `types` that matches, on the outermost module path it matches.
 
     The order of the entries decides, so one for whole layers stands before one for the Linears in them, and a pattern
-    without `$` means the module it names, not everything below. Only a bare `Param` is named by its parameter.
+    without `$` means the module it names, not everything below. A module owns what its kind can hold: modules beside
+    its own parameters - as in the root of many a model - are left to other entries. Only a bare `Param` is named by its
+    parameter.
     """
     by_name = {entry.name: entry for entry in entries}
     owners = _owners(by_name, rules)
@@ -134,7 +147,7 @@ def group_by_types(entries: Sequence[Entry], rules: Sequence[TypeRule]) -> Group
         if owner is None:
             rest.append(entry)
         else:
-            members.setdefault(owner, {})[name[len(owner.path) :].removeprefix(".")] = entry
+            members.setdefault(owner, {})[_below(owner.path, name)] = entry
     groups = tuple(_typed(owner.path, rules[owner.number], leaves) for owner, leaves in members.items())
     return Grouping(groups, tuple(rest))
 
@@ -146,24 +159,40 @@ class _Owner(NamedTuple):
     path: str
 
 
+@dataclass(frozen=True, slots=True)
+class _Reach:
+    """What is known of a path: who owns it, and which entries have matched it or a path above."""
+
+    owner: _Owner | None = None
+    matched: frozenset[int] = frozenset()
+
+
 def _owners(names: Collection[str], rules: Sequence[TypeRule]) -> dict[str, _Owner | None]:
-    """Return the owner of every name and of every module path above one, each path looked at once."""
+    """Return the owner of every name; each path is looked at once."""
     of_parameters = [(number, rule) for number, rule in enumerate(rules) if rule.layer.kind == "Param"]
     of_modules = [(number, rule) for number, rule in enumerate(rules) if rule.layer.kind != "Param"]
-    owners: dict[str, _Owner | None] = {}
+    reached: dict[str, _Reach] = {}
     for name in names:
-        new = list(takewhile(lambda path: path not in owners, _outwards(name)))
-        owner = owners[new[-1].rpartition(".")[0]] if new and new[-1] else None
+        new = list(takewhile(lambda path: path not in reached, _outwards(name)))
+        above = reached[new[-1].rpartition(".")[0]] if new and new[-1] else _Reach()
         for path in reversed(new):
-            number = _first_match(path, of_parameters if path in names else of_modules)
+            is_parameter = path in names
+            owner = above.owner
+            if owner is not None:
+                inside = _below(owner.path, path if is_parameter else f"{path}.")
+                owner = owner if LAYERS[rules[owner.number].layer.kind].may_own(inside) else None
+            number = _first_match(path, of_parameters if is_parameter else of_modules, above.matched)
             if number is not None and (owner is None or number < owner.number):
                 owner = _Owner(number, path)
-            owners[path] = owner
-    return owners
+            above = _Reach(owner, above.matched if number is None else above.matched | {number})
+            reached[path] = above
+    return {name: reached[name].owner for name in names}
 
 
-def _first_match(path: str, rules: Iterable[tuple[int, TypeRule]]) -> int | None:
-    return next((number for number, rule in rules if rule.pattern.search(path) is not None), None)
+def _first_match(path: str, rules: Iterable[tuple[int, TypeRule]], spent: Container[int]) -> int | None:
+    """Return the first entry that means this path: one that matched a path above means that one."""
+    matching = (number for number, rule in rules if rule.pattern.search(path) is not None)
+    return next((number for number in matching if number not in spent), None)
 
 
 def _typed(path: str, rule: TypeRule, members: Mapping[str, Entry]) -> ModuleGroup:
@@ -197,7 +226,7 @@ def _is_likeness(layer: TypedLayer) -> bool:
 
 
 def group_by_classes(entries: Sequence[Entry], modules: Mapping[str, Module]) -> Grouping:
-    """Group by the classes of a whole saved model; the outermost module of a known class owns what lies below it.
+    """Group by the classes of a whole saved model; the outermost module of a known class owns what its kind can hold.
 
     Only tensors that the recipe left whole, with the names they have inside their module, can be told by class.
     """
@@ -208,7 +237,11 @@ def group_by_classes(entries: Sequence[Entry], modules: Mapping[str, Module]) ->
         if (layer := layer_of_class(module.class_name, module.attributes)) is not None
     }
     typed = _without_unproven(typed, modules, sources)
-    claims = _claim(sources, typed, innermost=False)
+
+    def outermost(name: str, paths: Sequence[str]) -> str | None:
+        return next((path for path in reversed(paths) if typed[path].kind.may_own(_below(path, name))), None)
+
+    claims = _claim(sources, typed, outermost)
     members: dict[tuple[str, str], dict[str, Entry]] = {}
     for path, leaves in claims.modules.items():
         for leaf, source in leaves.items():
@@ -220,5 +253,21 @@ def group_by_classes(entries: Sequence[Entry], modules: Mapping[str, Module]) ->
     for (path, where), leaves_here in members.items():
         rule = RuleRef(file="saved", line=0, column=0, section="class", text=modules[path].class_name)
         groups.append(ModuleGroup(where, typed[path].kind, typed[path].args, rule, leaves_here))
+    grouped = {entry.name for group in groups for entry in group.entries.values()}
+    return Grouping(tuple(groups), tuple(entry for entry in entries if entry.name not in grouped))
+
+
+def group_normed_kernels(entries: Sequence[Entry]) -> Grouping:
+    """Group the factors of normed kernels, which mean the same in every layer that could hold them."""
+    members: dict[str, dict[str, Entry]] = {}
+    for entry in entries:
+        path = module_of(entry.name)
+        members.setdefault(path, {})[_below(path, entry.name)] = entry
+    rule = RuleRef(file="", line=0, column=0, section="layout", text="a normed kernel")
+    groups = []
+    for path, leaves in members.items():
+        kind = normed_kernel({leaf: entry.array.shape for leaf, entry in leaves.items()})
+        if kind is not None:
+            groups.append(ModuleGroup(path, kind, {}, rule, leaves))
     grouped = {entry.name for group in groups for entry in group.entries.values()}
     return Grouping(tuple(groups), tuple(entry for entry in entries if entry.name not in grouped))

@@ -6,6 +6,12 @@ import pytest
 
 from importer.adapters import suggest_types
 
+_SPECTRAL = {
+    "parametrizations.weight.original": (4, 3, 2, 2),
+    "parametrizations.weight.0._u": (4,),
+    "parametrizations.weight.0._v": (12,),
+}
+
 
 @pytest.mark.parametrize(
     ("shapes", "kind"),
@@ -24,7 +30,7 @@ from importer.adapters import suggest_types
         ({"alpha": (4,)}, "PRelu"),
         ({"weight_g": (4, 1, 1), "weight_v": (4, 3, 2)}, "Conv1d"),
         ({"parametrizations.weight.original0": (4, 1, 1), "parametrizations.weight.original1": (4, 3, 2)}, "Conv1d"),
-        ({"parametrizations.weight.original": (4, 3, 2, 2), "parametrizations.weight.0._u": (4,)}, "Conv2d"),
+        (_SPECTRAL, "Conv2d"),
     ],
     ids=lambda value: value if isinstance(value, str) else None,
 )
