@@ -228,7 +228,15 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _ChosenRecipe:
         return _ChosenRecipe(choice.recipe, choice.why)
     if checkpoint.modules:
         return _ChosenRecipe(_BY_CLASSES, "the file names the class of every module")
-    raise _no_recipe(checkpoint, choice)
+    if checkpoint.config is not None:
+        raise _no_recipe(checkpoint, choice)
+    try:
+        build_plan(checkpoint, _BY_CLASSES, Options(adapter=AdapterChoice.BURN))
+    except DecisionNeededError as needed:
+        raise _no_recipe(checkpoint, choice, needed.lines) from None
+    if choice.nearest:
+        raise _no_recipe(checkpoint, choice)
+    return _ChosenRecipe(_BY_CLASSES, "no layout depends on what its module is")
 
 
 def _has_layout_of_burn(checkpoint: Checkpoint) -> bool:
@@ -243,9 +251,19 @@ def _entered(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     return checkpoint if root is None else replace(checkpoint, root=root)
 
 
-def _no_recipe(checkpoint: Checkpoint, choice: Choice) -> DecisionNeededError:
+def _no_recipe(checkpoint: Checkpoint, choice: Choice, types: Sequence[str] = ()) -> DecisionNeededError:
+    """Return the error that says which recipes come near, or which types a recipe would have to name."""
     nearest = [line for near in choice.nearest for line in _described(checkpoint, near)]
     named = choice.nearest[0].recipe if choice.nearest else "NAME"
+    if types:
+        return DecisionNeededError(
+            choice.why,
+            where=Location(path=checkpoint.paths[0]),
+            how=f"Name a recipe with --recipe {named}, copy names and layouts as they are with --recipe none, let `importer suggest` "
+            "draft a recipe for a Burn model of your own, or save this one, whose types are made from names and shapes and may "
+            "be wrong, and pass it with --recipe FILE:",
+            lines=(*(f"#{line.removeprefix(' ')}" for line in nearest), "recipe: 1", "name: mine", *types),
+        )
     return DecisionNeededError(
         choice.why,
         where=Location(path=checkpoint.paths[0]),

@@ -93,15 +93,19 @@ def _guesses(shapes: Mapping[str, Shape], everything: Mapping[str, Shape]) -> It
     taken: set[str] = set()
     for path in sorted(in_question, key=lambda one: one.count(".") + bool(one)):
         names = [name for name in in_question[path] if name not in taken]
-        guess = _guess(path, {name[len(path) :].removeprefix("."): shapes[name] for name in names}) if names else None
-        if guess is None:
-            continue
-        leaves = {leaf: shape for leaf, shape in inside[path].items() if LAYERS[guess.kind].may_own(leaf)}
-        if _takes(guess.kind, leaves):
+        guess = _guess(path, {leaf: shape for leaf, shape in inside[path].items() if _is_own(leaf)}) if names else None
+        kind = guess.kind if guess is not None else "Param"
+        leaves = {leaf: shape for leaf, shape in inside[path].items() if LAYERS[kind].may_own(leaf)}
+        if guess is not None and _takes(kind, leaves):
             taken.update(f"{path}.{leaf}" if path else leaf for leaf in leaves)
             yield path, guess
         else:
             yield from ((name, _Guess("Param", _KEPT)) for name in names)
+
+
+def _is_own(leaf: str) -> bool:
+    """Whether a name inside a module is a parameter of the module itself, or of a parametrization of one."""
+    return "." not in leaf or leaf.startswith(_PARAMETRIZED[1:])
 
 
 def _takes(kind: str, leaves: Leaves) -> bool:

@@ -112,8 +112,8 @@ def _require_decided(checkpoint: Checkpoint, undecided: Sequence[Entry], entries
     raise DecisionNeededError(
         f"the module type of {len(paths)} {noun} is not known, and the layout depends on it: {listed}",
         where=Location(path=checkpoint.paths[0]),
-        how="Check these suggestions (made from names and shapes, so they may be wrong), add them to your recipe and pass "
-        "it with --recipe FILE; or copy layouts as they are with --recipe none.",
+        how="Check these suggestions (made from names and shapes, so they may be wrong), add them to your recipe, or to a new one "
+        "that begins with `recipe: 1` and `name: mine`, and pass it with --recipe FILE; or copy layouts as they are with --recipe none.",
         lines=("types:", *lines),
     )
 

@@ -71,9 +71,10 @@ def test_layers_that_differ_in_their_index_share_a_line() -> None:
     assert suggest_types(shapes) == (r"  - ['^layers\.\d+\.fc$', Linear]",)
 
 
-@pytest.mark.parametrize("shapes", [{"x.scale": (4,)}, {"x.weight": ()}, {"x.weight_hh_l0": (7, 2)}])
-def test_nothing_is_suggested_for_what_looks_like_no_layer(shapes: dict[str, tuple[int, ...]]) -> None:
-    assert suggest_types(shapes) == ()
+@pytest.mark.parametrize("shapes", [{"x.weight_hh_l0": (7, 2)}, {"x.in_proj_weight": (10, 4)}, {"x.weight_g": (3, 1)}])
+def test_what_looks_like_no_layer_is_kept_as_a_bare_parameter(shapes: dict[str, tuple[int, ...]]) -> None:
+    (line,) = suggest_types(shapes)
+    assert line.startswith(f"  - ['^{next(iter(shapes)).replace('.', '[.]')}$', Param]".replace("[.]", r"\."))
 
 
 def test_a_quote_in_a_name_does_not_end_the_pattern() -> None:
