@@ -37,6 +37,9 @@ def test_the_pickled_file_gives_what_the_safetensors_file_gives(folder: Path, tm
     for file in ("model.safetensors", "pytorch_model.bin"):
         convert(folder / file, tmp_path / f"{file}.bpk")
         outputs.append(open_checkpoint(tmp_path / f"{file}.bpk").tensors)
-    assert list(outputs[0]) == list(outputs[1])
+    assert list(outputs[0]) == [name for name in outputs[1] if not name.startswith("seq_relationship.")]
+    assert (len(outputs[1]) > len(outputs[0])) == (folder.name == "bert"), (
+        "the head of pre-training, in the pickled one only"
+    )
     for name, tensor in outputs[0].items():
         np.testing.assert_array_equal(tensor.numpy(), outputs[1][name].numpy(), err_msg=name)
