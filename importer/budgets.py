@@ -10,9 +10,9 @@ against the files), which cost nothing until they are read.
 from __future__ import annotations
 
 from importer.errors import LimitError, Location
-from importer.limits import DEFAULT_LIMITS, Limits
+from importer.limits import DEFAULT_LIMITS, HOSTILE_HOW, Limits
 
-__all__ = ["CONTAINER", "JSON_BYTE", "OPCODE", "SET", "STEP", "TENSOR", "VALUE", "Budget"]
+__all__ = ["CONTAINER", "INFLATED_HOW", "JSON_BYTE", "OPCODE", "SET", "STEP", "TENSOR", "VALUE", "Budget"]
 
 STEP = 96
 """One value looked at, or one entry passed over: about a microsecond."""
@@ -29,8 +29,7 @@ VALUE = 250
 JSON_BYTE = 16
 """What a byte of JSON comes to as Python's objects; lists within lists take more, entries of a header less."""
 
-_HOW = "The file was made to exhaust memory or time; if it is trusted, raise `max_cost_per_byte`."
-_INFLATED_HOW = "Weights do not compress like that. If you trust the file, unpack and zip it without compression."
+INFLATED_HOW = "Weights do not compress like that. If you trust the file, unpack and zip it without compression."
 
 
 class Budget:
@@ -70,15 +69,11 @@ class Budget:
         """Return the error for an account that is overdrawn."""
         limits = self.limits
         spent = limits.free_cost + self._nbytes * limits.max_cost_per_byte - self.left
-        return LimitError(
+        what = (
             f"what its {self._nbytes} bytes stand for would take far more than they do: parts are used again and again, or "
-            "inflate",
-            limit="max_cost_per_byte",
-            allowed=limits.max_cost_per_byte,
-            actual=spent // max(1, self._nbytes),
-            where=where,
-            how=_HOW,
+            "inflate"
         )
+        return limits.passed("max_cost_per_byte", spent // max(1, self._nbytes), what, where, HOSTILE_HOW)
 
     def inflate(self, nbytes: int, compressed: int, where: Location) -> None:
         """Pay for a deflated record that is unpacked into a temporary file.
@@ -90,11 +85,6 @@ class Budget:
         self._compressed += compressed
         allowed = self.limits.max_inflation
         if self._inflated > max(self.limits.free_inflation, self._compressed * allowed):
-            raise LimitError(
-                "the deflated records inflate too much",
-                limit="max_inflation",
-                allowed=allowed,
-                actual=self._inflated // max(self._compressed, 1),
-                where=where,
-                how=_INFLATED_HOW,
-            )
+            factor = self._inflated // max(self._compressed, 1)
+            what = "the deflated records inflate too much"
+            raise self.limits.passed("max_inflation", factor, what, where, INFLATED_HOW)

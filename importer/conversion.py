@@ -21,14 +21,14 @@ from importer.options import DEFAULT_OPTIONS, AdapterChoice, OptionGroup, Option
 from importer.plan import Plan, build_plan, weights_below
 from importer.recipes import Choice, Near, Recipe, choose_recipe, load_recipe, objections, unwrap_root
 from importer.report import ApplyResult, applied_from
-from importer.writers import Destination, Format, OutputTensor, plan_layout, write
+from importer.writers import Destination, OutputFormat, OutputTensor, plan_layout, write
 
 __all__ = ["PlannedConversion", "convert", "open_target", "plan_conversion"]
 
 PathLike = str | os.PathLike[str]
 Sources = PathLike | Sequence[PathLike]
 
-_FORMATS = {".bpk": Format.BURNPACK, ".safetensors": Format.SAFETENSORS}
+_FORMATS = {".bpk": OutputFormat.BURNPACK, ".safetensors": OutputFormat.SAFETENSORS}
 
 _BY_CLASSES = Recipe(name="no recipe", path="", file="", is_builtin=True)
 """For whole saved models: no rule but the prefixes of wrappers (DataParallel, torch.compile) that all names share."""
@@ -221,7 +221,7 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _ChosenRecipe:
         return _ChosenRecipe(
             loaded, "as asked for, against what config.json says" if against else "as asked for", notes
         )
-    if checkpoint.container == Format.BURNPACK.value or _has_layout_of_burn(checkpoint):
+    if checkpoint.container == OutputFormat.BURNPACK.value or _has_layout_of_burn(checkpoint):
         return _ChosenRecipe(None)
     choice = choose_recipe(checkpoint.config, weights)
     if choice.recipe is not None:
@@ -241,7 +241,7 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _ChosenRecipe:
 
 def _has_layout_of_burn(checkpoint: Checkpoint) -> bool:
     """Whether the modules of a source lie as Burn's do: it says so, or it is burnpack and says nothing else."""
-    default = "burn" if checkpoint.container == Format.BURNPACK.value else None
+    default = "burn" if checkpoint.container == OutputFormat.BURNPACK.value else None
     return checkpoint.metadata.get("importer.layout", default) == "burn"
 
 
@@ -304,7 +304,7 @@ def _adapter(adapter: AdapterChoice, recipe: Recipe | None, checkpoint: Checkpoi
     return adapter
 
 
-def _format_of(output: PathLike) -> Format:
+def _format_of(output: PathLike) -> OutputFormat:
     """Return the format that the output's extension names."""
     form = _FORMATS.get(Path(output).suffix.lower())
     if form is None:
@@ -323,7 +323,7 @@ def open_target(target: PathLike, limits: Limits = DEFAULT_LIMITS) -> Checkpoint
         UsageError: it is neither burnpack nor safetensors.
     """
     skeleton = open_checkpoint(target, limits=limits)
-    if skeleton.container not in {form.value for form in Format}:
+    if skeleton.container not in {form.value for form in OutputFormat}:
         raise UsageError(
             f"the target is a {skeleton.container} file",
             where=Location(path=os.fspath(target)),

@@ -25,6 +25,7 @@ entries of a report (`importer.report`), which describe single tensors and do no
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from reprlib import Repr
 from typing import ClassVar
@@ -49,6 +50,7 @@ __all__ = [
     "UnsupportedError",
     "UsageError",
     "WriteError",
+    "did_you_mean",
     "printable",
     "shown",
 ]
@@ -114,6 +116,14 @@ def _bounded(text: str, longest: int) -> str:
 def printable(text: str) -> str:
     """Return `text` with control, format and surrogate characters escaped, unquoted and in full length."""
     return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str, *, most: int = 1, cutoff: float = 0.6) -> str:
+    """Return a hint naming the nearest known words, at most `most`, or `otherwise` if none is near."""
+    from difflib import get_close_matches  # a run without a mistake does not load it
+
+    near = get_close_matches(word, list(known), n=most, cutoff=cutoff)
+    return f"Did you mean {' or '.join(near)}?" if near else otherwise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

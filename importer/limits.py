@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
-from difflib import get_close_matches
 
-from importer.errors import UsageError, shown
+from importer.errors import LimitError, Location, UsageError, did_you_mean, shown
 
-__all__ = ["DEFAULT_LIMITS", "Limits", "adjusted"]
+__all__ = ["DEFAULT_LIMITS", "HOSTILE_HOW", "Limits", "adjusted"]
 
+_RAISE = "Raise the limit if this file is meant to be so large."
+HOSTILE_HOW = "The file was made to exhaust memory or time; if it is trusted, raise `{limit}`."
+"""How to go on where nothing harmless comes near the bound."""
 _MIB = 1 << 20
 _GIB = 1 << 30
 
@@ -102,6 +104,22 @@ class Limits:
     regex_timeout_seconds: float = 2.0
     """One substitution on one name. Real rules take microseconds."""
 
+    def require(self, name: str, actual: float, what: str, where: Location | None = None, how: str = _RAISE) -> None:
+        """Hold a value against the bound of that name.
+
+        Raises:
+            LimitError: it is larger; says `what`, and `how` to go on.
+        """
+        if actual > getattr(self, name):
+            raise self.passed(name, actual, what, where, how)
+
+    def passed(
+        self, name: str, actual: float, what: str, where: Location | None = None, how: str = _RAISE
+    ) -> LimitError:
+        """Return the error for a bound that is passed; `{limit}` in `how` stands for its name."""
+        how = how.format(limit=name)
+        return LimitError(what, limit=name, allowed=getattr(self, name), actual=actual, where=where, how=how)
+
 
 DEFAULT_LIMITS = Limits()
 """The bounds used where no others are given."""
@@ -116,7 +134,7 @@ def adjusted(changes: Mapping[str, float]) -> Limits:
     known = [field.name for field in fields(Limits)]
     for name in changes:
         if name not in known:
-            near = get_close_matches(name, known, n=1) or known
-            raise UsageError(f"there is no limit called {shown(name)}", how=f"Did you mean {near[0]}?")
+            how = did_you_mean(name, known, f"There are: {', '.join(known)}.")
+            raise UsageError(f"there is no limit called {shown(name)}", how=how)
     whole = {name: value if name == "regex_timeout_seconds" else int(value) for name, value in changes.items()}
     return replace(DEFAULT_LIMITS, **whole)  # type: ignore[arg-type] # the names are checked just above

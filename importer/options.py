@@ -11,11 +11,10 @@ import os
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from difflib import get_close_matches
 from enum import Enum
 from typing import Any
 
-from importer.errors import UsageError, shown
+from importer.errors import UsageError, did_you_mean, shown
 from importer.limits import DEFAULT_LIMITS, Limits, adjusted
 
 __all__ = [
@@ -305,8 +304,7 @@ def changed(options: Options, changes: Mapping[str, object], *groups: OptionGrou
     known = [name for name, flag in FLAGS.items() if not groups or flag.group in groups]
     for name in changes:
         if name not in known:
-            near = get_close_matches(name, known, n=1)
-            how = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+            how = did_you_mean(name, known, f"There are: {', '.join(known)}.")
             raise UsageError(f"there is no option {shown(name)}", how=how)
     return replace(options, **changes)  # type: ignore[arg-type] # the names are checked just above
 

@@ -14,7 +14,7 @@ PACKAGE = Path(__file__).resolve().parent.parent / "importer"
 # A part may import parts of earlier lines only; parts on one line do not import each other.
 LINES: tuple[tuple[str, ...], ...] = (
     ("errors", "_version"),
-    ("limits", "system", "cbor"),
+    ("limits", "problems", "system", "cbor"),
     ("options", "budgets", "dtypes"),
     ("storages",),
     ("arrays", "unpickling"),
@@ -91,3 +91,15 @@ def test_every_module_says_what_it_holds(path: Path) -> None:
     docstring = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
     assert docstring
     assert len(docstring) > 40
+
+
+def test_no_public_class_and_no_module_has_the_name_of_another() -> None:
+    """One word for one thing: who reads a name need not ask which of two is meant."""
+    places: dict[str, list[str]] = {}
+    for path in MODULES:
+        if path.name != "__init__.py":
+            places.setdefault(path.stem, []).append(str(path.relative_to(PACKAGE)))
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(f"class {node.name}", []).append(str(path.relative_to(PACKAGE)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

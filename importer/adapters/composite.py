@@ -175,7 +175,7 @@ def _lifted(path: str, faults: Sequence[Problem], group: Mapping[str, Part]) -> 
     return [
         lifted
         for fault in faults
-        for lifted in problems_of(group[fault.leaf].sources, f"{path}: {fault.what}", fault.how)
+        for lifted in problems_of(group[fault.name].sources, f"{path}: {fault.message}", fault.how)
     ]
 
 

@@ -17,6 +17,7 @@ from enum import Enum
 
 from importer.arrays import Array
 from importer.errors import UsageError, shown
+from importer.problems import Problem
 
 __all__ = [
     "Adapted",
@@ -102,18 +103,6 @@ class Dropped:
 
     leaf: str
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """A leaf (or, with "", the whole module) that cannot be taken across: what is wrong and one way to mend it."""
-
-    leaf: str
-    what: str
-    how: str
-
-    def __str__(self) -> str:
-        return f"{self.what}. {self.how}"
 
 
 def problems_of(leaves: Iterable[str], what: str, how: str) -> tuple[Problem, ...]:

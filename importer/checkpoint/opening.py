@@ -20,8 +20,8 @@ from importer.checkpoint.quantization import unpack_quantized
 from importer.checkpoint.roots import candidate_roots, root_of_names
 from importer.checkpoint.walking import WalkedTree, walk
 from importer.containers import PickleContainer, Resolved, SetContainer, Shard, TableContainer, open_container
-from importer.errors import LimitError, Location, MissingFileError, UsageError, shown
-from importer.limits import Limits
+from importer.errors import Location, MissingFileError, UsageError, shown
+from importer.limits import HOSTILE_HOW, Limits
 from importer.options import DEFAULT_OPTIONS, OptionGroup, Options, QuantizedChoice, changed, described
 from importer.unpickling import PersistentId, collection_paused
 
@@ -139,16 +139,7 @@ def _pay_for_name(name: str, budget: Budget, where: Location) -> None:
     Raises:
         LimitError: it is too long.
     """
-    allowed = budget.limits.max_name_length
-    if len(name) > allowed:
-        raise LimitError(
-            f"the name {shown(name)} is too long",
-            limit="max_name_length",
-            allowed=allowed,
-            actual=len(name),
-            where=where,
-            how="The file was made to exhaust memory or time; if it is trusted, raise `max_name_length`.",
-        )
+    budget.limits.require("max_name_length", len(name), f"the name {shown(name)} is too long", where, HOSTILE_HOW)
     budget.spend(TENSOR + len(name) * (2 + name.count(".")), where)
 
 
@@ -230,14 +221,8 @@ def _bound_expansion(tensors: Sequence[Tensor], paths: tuple[str, ...], limits: 
         return
     size = sum(Path(path).stat().st_size for path in paths)
     if total > limits.max_expansion * size:
-        raise LimitError(
-            f"{size} bytes of file claim to be {total} bytes of tensors",
-            limit="max_expansion",
-            allowed=limits.max_expansion,
-            actual=total // max(size, 1),
-            where=Location(path=paths[0]),
-            how="The file was made to exhaust memory or disk; if it is trusted, raise `max_expansion`.",
-        )
+        what = f"{size} bytes of file claim to be {total} bytes of tensors"
+        raise limits.passed("max_expansion", total // max(size, 1), what, Location(path=paths[0]), HOSTILE_HOW)
 
 
 def _checked_root(root: str | None, contents: _Contents, path: str) -> str:

@@ -16,7 +16,7 @@ from typing import Protocol
 from importer.arrays import Array, Compressed, dequantize, from_bytes, full, scatter, scatter_compressed
 from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.dtypes import F32, F64, I8, I32, I64, U8, DType
-from importer.errors import LimitError, Location, TensorError, shown
+from importer.errors import Location, TensorError, shown
 from importer.options import Options, SparseChoice
 from importer.quantized import QUANTIZED_TENSOR, Composite
 from importer.unpickling import Call, Global
@@ -87,16 +87,11 @@ _LAYOUTS = ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc"
 def _scattered(reader: PartReader, layout: str, parts: tuple[object, ...], shape: tuple[int, ...]) -> Dense:
     arrays = [reader.part(part) for part in parts]
     nbytes = math.prod(shape) * arrays[-1].dtype.itemsize
-    allowed = reader.options.limits.max_dense_bytes
-    if min(shape, default=0) < 0 or nbytes > allowed:
-        raise LimitError(
-            f"made dense, a sparse tensor of shape {shown(shape)} is too large",
-            limit="max_dense_bytes",
-            allowed=allowed,
-            actual=nbytes,
-            where=reader.where,
-            how="Leave sparse tensors as they are, or raise `max_dense_bytes`.",
-        )
+    limits = reader.options.limits
+    if min(shape, default=0) < 0 or nbytes > limits.max_dense_bytes:
+        what = f"made dense, a sparse tensor of shape {shown(shape)} is too large"
+        how = "Leave sparse tensors as they are, or raise `{limit}`."
+        raise limits.passed("max_dense_bytes", nbytes, what, reader.where, how)
     if layout == "sparse_coo":
         indices, values = arrays
         return Dense(scatter(indices, values, shape, reader.where), None)

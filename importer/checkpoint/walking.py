@@ -21,14 +21,13 @@ from importer.checkpoint.structures import attributes, elements, flat_parts, is_
 from importer.checkpoint.tensors import TensorReader
 from importer.containers.base import PickleContainer, StorageRecord
 from importer.errors import LimitError, Location, SourceError, shown
-from importer.limits import Limits
+from importer.limits import HOSTILE_HOW, Limits
 from importer.options import DEFAULT_OPTIONS, Options
 from importer.quantized import Composite
 from importer.unpickling import Call, Global, PersistentId
 
 __all__ = ["Branch", "WalkedTree", "walk"]
 
-_HOSTILE_HOW = "The file was made to exhaust memory or time; if it is trusted, raise `{limit}`."
 _NAMED_DAMAGE = 20
 _NAME_CHARACTER = 4  # of a tensor: it is kept under the name, listed, planned and reported
 _ERROR = 1_500
@@ -401,20 +400,11 @@ class _Walker:
 
     def bound(self, what: str, limit: str, actual: int) -> None:
         """Hold a value against the limit of that name."""
-        allowed: int = getattr(self.limits, limit)
-        if actual > allowed:
-            raise self.exhausted(what, limit, allowed, actual)
+        self.limits.require(limit, actual, what, self.where, HOSTILE_HOW)
 
     def exhausted(self, what: str, limit: str, allowed: int, actual: int | None = None) -> LimitError:
         """Return the error for a bound that is passed."""
-        return LimitError(
-            what,
-            limit=limit,
-            allowed=allowed,
-            actual=allowed + 1 if actual is None else actual,
-            where=self.where,
-            how=_HOSTILE_HOW.format(limit=limit),
-        )
+        return self.limits.passed(limit, allowed + 1 if actual is None else actual, what, self.where, HOSTILE_HOW)
 
 
 _ENCODE = Global("_codecs", "encode")  # bytes, as protocol 2 spells them

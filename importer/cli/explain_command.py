@@ -17,7 +17,7 @@ from importer.errors import UsageError, printable, shown
 from importer.plan import PlannedTensor
 from importer.recipes.explaining import explained_trail
 from importer.storages import FileRange
-from importer.writers import Destination, Format, OutputTensor, plan_layout
+from importer.writers import Destination, OutputFormat, OutputTensor, plan_layout
 
 __all__ = ["run"]
 
@@ -43,7 +43,7 @@ def run(arguments: Arguments) -> int:
 def _ways(planned: PlannedConversion, steps: Iterable[PlannedTensor]) -> Iterator[str]:
     """Yield, for each output tensor, where its sources lie, each rule that touched it, and where it will lie."""
     tensors = [OutputTensor(step.name, step.array, step.param_id) for step in planned.plan.tensors]
-    layout = plan_layout(tensors, Destination(path="out.bpk", format=Format.BURNPACK))
+    layout = plan_layout(tensors, Destination(path="out.bpk", format=OutputFormat.BURNPACK))
     offsets = {placed.tensor.name: placed.offset for _, file in layout.files for placed in file.placed}
     quantization = planned.checkpoint.quantization
     packed = {} if quantization is None else quantization.stored

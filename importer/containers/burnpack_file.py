@@ -21,7 +21,7 @@ from importer.budgets import JSON_BYTE
 from importer.cbor import decode_cbor
 from importer.containers.base import Opaque, TableContainer
 from importer.dtypes import BOOL, DTYPES, F32, U8, U32, DType
-from importer.errors import CorruptContainerError, LimitError, Location, TruncatedError, UnsupportedError, shown
+from importer.errors import CorruptContainerError, Location, TruncatedError, UnsupportedError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.storages import FileRange, SourceFile
 
@@ -62,15 +62,7 @@ def open_burnpack(file: SourceFile, limits: Limits) -> TableContainer:
     metadata, metadata_end = _read_metadata(file, limits)
     where = Location(path=file.path, record="metadata")
     tensors = _mapping(metadata, "tensors", where, required=True)
-    if len(tensors) > limits.max_tensors:
-        raise LimitError(
-            "the file has too many tensors",
-            limit="max_tensors",
-            allowed=limits.max_tensors,
-            actual=len(tensors),
-            where=where,
-            how="Raise the limit if this file is meant to be so large.",
-        )
+    limits.require("max_tensors", len(tensors), "the file has too many tensors", where)
     descriptors = [_descriptor(name, entry, where) for name, entry in tensors.items()]
     descriptors.sort(key=lambda descriptor: (descriptor.start, descriptor.end))
     _check_overlap(descriptors, where)
@@ -105,15 +97,9 @@ def _read_metadata(file: SourceFile, limits: Limits) -> tuple[Mapping[str, objec
         raise UnsupportedError(
             f"burnpack version {version} is newer than {_NEWEST_VERSION}", where=where, how="Update this tool."
         )
-    if length > limits.max_metadata_bytes:
-        raise LimitError(
-            "the metadata is too large",
-            limit="max_metadata_bytes",
-            allowed=limits.max_metadata_bytes,
-            actual=length,
-            where=where,
-            how="Burn refuses it too; the file is damaged.",
-        )
+    limits.require(
+        "max_metadata_bytes", length, "the metadata is too large", where, "Burn refuses it too; the file is damaged."
+    )
     end = _HEADER.size + length
     if end > file.size:
         raise TruncatedError(f"the metadata has {length} bytes, the file only {file.size}", where=where, how=_HOW)

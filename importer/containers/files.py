@@ -12,7 +12,7 @@ from pathlib import Path, PurePosixPath
 
 from importer.budgets import JSON_BYTE, Budget
 from importer.containers.unrecognized import describe
-from importer.errors import CorruptContainerError, LimitError, Location, MissingFileError, SourceError, shown
+from importer.errors import CorruptContainerError, Location, MissingFileError, SourceError, shown
 from importer.limits import Limits
 from importer.storages import SourceFile
 
@@ -113,15 +113,13 @@ def read_json_object(path: Path, limits: Limits, budget: Budget | None = None) -
     """
     file = open_source(path, budget)
     where = Location(path=str(path))
-    if file.size > limits.max_text_record_bytes:
-        raise LimitError(
-            "a text file beside the weights is too large",
-            limit="max_text_record_bytes",
-            allowed=limits.max_text_record_bytes,
-            actual=file.size,
-            where=where,
-            how="Check that this is the right file.",
-        )
+    limits.require(
+        "max_text_record_bytes",
+        file.size,
+        "a text file beside the weights is too large",
+        where,
+        "Check that this is the right file.",
+    )
     return parse_json_object(file.read(0, file.size), where, file.budget)
 
 

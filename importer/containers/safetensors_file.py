@@ -16,7 +16,7 @@ from importer.arrays import Array, contiguous
 from importer.containers.base import Opaque, TableContainer
 from importer.containers.files import parse_json_object
 from importer.dtypes import DTYPES, DType
-from importer.errors import CorruptContainerError, LimitError, Location, TruncatedError, UnsupportedError, shown
+from importer.errors import CorruptContainerError, Location, TruncatedError, UnsupportedError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.storages import FileRange, SourceFile
 
@@ -93,15 +93,13 @@ def _read_header(file: SourceFile, limits: Limits) -> tuple[dict[str, object], i
     """Return the header, which `is_safetensors` has seen to begin with a brace, and where the data begins."""
     (length,) = _LENGTH.unpack(file.read(0, _LENGTH.size))
     where = Location(path=file.path, record="header")
-    if length > limits.max_header_bytes:
-        raise LimitError(
-            "the header is too large",
-            limit="max_header_bytes",
-            allowed=limits.max_header_bytes,
-            actual=length,
-            where=where,
-            how="The reference implementation refuses it too; the file is damaged.",
-        )
+    limits.require(
+        "max_header_bytes",
+        length,
+        "the header is too large",
+        where,
+        "The reference implementation refuses it too; the file is damaged.",
+    )
     data_start = _LENGTH.size + length
     if data_start > file.size:
         raise TruncatedError(f"the header has {length} bytes, the file only {file.size}", where=where, how=_HOW)

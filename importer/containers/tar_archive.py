@@ -26,7 +26,6 @@ from importer.containers.storage_ids import item_bytes, storage_dtype
 from importer.dtypes import U8, DType
 from importer.errors import (
     CorruptContainerError,
-    LimitError,
     Location,
     MalformedPickleError,
     TruncatedError,
@@ -147,14 +146,8 @@ def _members(file: SourceFile, limits: Limits) -> Iterator[tuple[str, _TarMember
             seen.add(name)
             yield name, _TarMember(start, end)
         at = end + -end % _BLOCK
-    raise LimitError(
-        "the archive has too many members",
-        limit="max_archive_entries",
-        allowed=limits.max_archive_entries,
-        actual=limits.max_archive_entries + 1,
-        where=Location(path=file.path),
-        how="Raise the limit if this file is meant to be so large.",
-    )
+    actual = limits.max_archive_entries + 1
+    raise limits.passed("max_archive_entries", actual, "the archive has too many members", Location(path=file.path))
 
 
 def _member_size(header: bytes, where: Location) -> int:

@@ -20,7 +20,7 @@ from importer.containers.files import parse_json_object
 from importer.containers.json_fields import JsonFields, Message
 from importer.containers.zip_archive import ZipArchive
 from importer.dtypes import BOOL, F16, F32, F64, I8, I16, I32, I64, U8, U16, DType
-from importer.errors import LimitError, Location, MissingFileError, UnsupportedError, shown
+from importer.errors import Location, MissingFileError, UnsupportedError, shown
 from importer.limits import Limits
 from importer.unpickling import Call, Global, unpickle
 
@@ -89,15 +89,9 @@ class _JsonArchiveReader(JsonFields):
         pending: list[tuple[str, int, Message]] = [("", 0, module)]
         while pending:
             prefix, depth, module = pending.pop()
-            if depth > self._limits.max_nesting:
-                raise LimitError(
-                    "modules are nested too deeply",
-                    limit="max_nesting",
-                    allowed=self._limits.max_nesting,
-                    actual=depth,
-                    where=self.where,
-                    how="Do not trust this file.",
-                )
+            self._limits.require(
+                "max_nesting", depth, "modules are nested too deeply", self.where, "Do not trust this file."
+            )
             own = sorted(self.messages(module, "parameters"), key=lambda entry: bool(entry.get("isBuffer")))
             for entry in own:
                 yield prefix + self.text(entry, "name"), self.number(entry, "tensorId")

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import NamedTuple
 
-from importer.errors import CorruptContainerError, LimitError, Location, TruncatedError, UnsupportedError, shown
+from importer.budgets import INFLATED_HOW
+from importer.errors import CorruptContainerError, Location, TruncatedError, UnsupportedError, shown
 from importer.limits import Limits
 from importer.storages import FileRange, InflatedRange, SourceFile, Storage
 
@@ -181,16 +182,7 @@ class ZipArchive:
             UnsupportedError: compressed by another method than deflate.
         """
         entry = self.entries[name]
-        allowed: int = getattr(self._limits, limit)
-        if entry.size > allowed:
-            raise LimitError(
-                f"record {shown(name)} is too large",
-                limit=limit,
-                allowed=allowed,
-                actual=entry.size,
-                where=entry.where,
-                how="Raise the limit if this file is meant to be so large.",
-            )
+        self._limits.require(limit, entry.size, f"record {shown(name)} is too large", entry.where)
         storage = self._storage(entry)
         if isinstance(storage, InflatedRange):
             self.file.budget.spend(_INFLATED_BYTE * entry.size, entry.where)
@@ -229,27 +221,14 @@ class ZipArchive:
         return InflatedRange(compressed, entry.size, entry.crc, name)
 
     def _check_limit(self, limit: str, actual: int, directory: _Directory) -> None:
-        allowed: int = getattr(self._limits, limit)
-        if actual > allowed:
-            raise LimitError(
-                "the directory of the archive is too large",
-                limit=limit,
-                allowed=allowed,
-                actual=actual,
-                where=Location(path=self.file.path, offset=directory.start),
-                how="Raise the limit if this file is meant to be so large.",
-            )
+        where = Location(path=self.file.path, offset=directory.start)
+        self._limits.require(limit, actual, "the directory of the archive is too large", where)
 
     def _check_inflation(self, entry: ZipEntry) -> None:
         if entry.size > self._limits.free_inflation and entry.size > entry.compressed * self._limits.max_inflation:
-            raise LimitError(
-                f"record {shown(entry.name)} inflates too much",
-                limit="max_inflation",
-                allowed=self._limits.max_inflation,
-                actual=entry.size // max(entry.compressed, 1),
-                where=entry.where,
-                how="Weights do not compress like that. If you trust the file, unpack and zip it without compression.",
-            )
+            factor = entry.size // max(entry.compressed, 1)
+            what = f"record {shown(entry.name)} inflates too much"
+            raise self._limits.passed("max_inflation", factor, what, entry.where, INFLATED_HOW)
 
 
 def has_directory(file: SourceFile) -> bool:

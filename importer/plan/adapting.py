@@ -126,9 +126,11 @@ def _collect(group: ModuleGroup, adapted: Adapted, outcome: AdaptedSteps) -> Non
         rule = f"{group.rule}: {dropped.reason}"
         outcome.skipped += [Skipped(source, rule) for source in group.entries[dropped.leaf].sources]
     for fault in adapted.faults:
-        entry = group.entries.get(fault.leaf)
+        entry = group.entries.get(fault.name)
         name = entry.name if entry is not None else group.path
-        outcome.errors.append(Problem(name, f"{group.rule}: {fault.what}", fault.how, entry.sources if entry else ()))
+        outcome.errors.append(
+            Problem(name, f"{group.rule}: {fault.message}", fault.how, entry.sources if entry else ())
+        )
 
 
 def _step(group: ModuleGroup, piece: AdaptedParam) -> PlannedTensor:

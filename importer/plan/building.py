@@ -70,7 +70,7 @@ def build_plan(
     adapted = adapt(checkpoint, remapped, adapter)
     steps = cast_steps(adapted.steps, options.dtype, remapped.dtype)
     unreadable = _unreadable(checkpoint, recipe)
-    errors = [*_recipe_faults(remapped), *unreadable.errors, *packed_faults(checkpoint), *adapted.errors]
+    errors = [*remapped.faults, *unreadable.errors, *packed_faults(checkpoint), *adapted.errors]
     steps, collisions = _without_collisions(steps)
     errors += collisions
     steps, filtered = _filtered(steps, only)
@@ -126,11 +126,6 @@ def _remap(checkpoint: Checkpoint, weights: Mapping[str, Tensor], recipe: Recipe
 
 def _from_top(checkpoint: Checkpoint, names: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{checkpoint.root}.{name}" for name in names)
-
-
-def _recipe_faults(remapped: Remapped) -> Iterator[Problem]:
-    for fault in remapped.faults:
-        yield Problem(fault.name, f"{fault.rule}: {fault.what}" if fault.rule else fault.what, fault.how, fault.sources)
 
 
 def _left_out_by(recipe: Recipe, name: str) -> RuleRef | None:
@@ -233,7 +228,7 @@ def _outside(checkpoint: Checkpoint) -> Iterator[Skipped]:
 def _skipped(checkpoint: Checkpoint, remapped: Remapped) -> Iterator[Skipped]:
     prefix = f"{checkpoint.root}." if checkpoint.root else ""
     for entry in remapped.skipped:
-        yield Skipped(f"{prefix}{entry.name}", str(entry.rule) if entry.rule is not None else entry.reason)
+        yield replace(entry, name=f"{prefix}{entry.name}")
 
 
 def _tied(checkpoint: Checkpoint, steps: Iterable[PlannedTensor]) -> Iterator[str]:

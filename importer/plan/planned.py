@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from importer.arrays import Array
 from importer.dtypes import DType
+from importer.problems import Problem, Skipped
 from importer.recipes import SettledSetting, TrailStep
 
 __all__ = ["Missing", "Plan", "PlannedTensor", "Problem", "Skipped", "Unused"]
@@ -33,14 +34,6 @@ class PlannedTensor:
     trail: tuple[TrailStep, ...] = ()
     layer: str | None = None
     param_id: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A source tensor that a rule or an option dropped."""
-
-    name: str
-    rule: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +70,6 @@ class Unused:
     dtype: DType
     shape: tuple[int, ...]
     reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """An entry that cannot be converted: what is wrong with it, and the one action that mends it."""
-
-    name: str
-    message: str
-    how: str
-    sources: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

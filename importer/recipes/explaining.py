@@ -23,7 +23,7 @@ def explain(remapped: Remapped, name: str) -> tuple[str, ...]:
             lines += explained_trail(entry.sources, entry.trail, entry.name)
     for skipped in remapped.skipped:
         if skipped.name == name:
-            rule = f"  {skipped.rule}" if skipped.rule is not None else ""
+            rule = f"  {skipped.rule}" if skipped.rule != skipped.reason else ""
             lines += [f"{name}", f"  -> left out: {skipped.reason}{rule}"]
     lines += [f"error: {fault}" for fault in remapped.faults if fault.name == name]
     return tuple(lines)

@@ -5,13 +5,11 @@ Not here: `importer.errors.RecipeError`, which carries the gathered faults to th
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from importer.errors import Location, RecipeError, printable
 
-__all__ = ["Faults", "TextError", "as_written", "combined", "did_you_mean"]
+__all__ = ["Faults", "TextError", "as_written", "combined"]
 
 
 class TextError(Exception):
@@ -72,12 +70,6 @@ def combined(
 def as_written(text: str) -> str:
     """Return a piece of a recipe in quotes, its backslashes as they stand in the file, safe to print."""
     return f"'{printable(text)}'"
-
-
-def did_you_mean(word: str, known: Iterable[str], otherwise: str) -> str:
-    """Return a hint naming the nearest known word, or `otherwise`."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
-    return f"Did you mean {near[0]}?" if near else otherwise
 
 
 def _place(fault: RecipeError) -> tuple[int, int]:

@@ -12,9 +12,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from importer.errors import RecipeError, shown
+from importer.errors import RecipeError, did_you_mean, shown
 from importer.limits import DEFAULT_LIMITS
-from importer.recipes.faults import combined, did_you_mean
+from importer.recipes.faults import combined
 from importer.recipes.recipe import Recipe
 
 if TYPE_CHECKING:

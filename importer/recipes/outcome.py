@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
 from importer.arrays import Array
+from importer.problems import Problem, Skipped
 from importer.recipes.language.expressions import Value
 from importer.recipes.recipe import DTypePlan, Recipe, RuleRef, TypeRule
 
@@ -70,33 +71,6 @@ class Entry:
     array: Array
     sources: tuple[str, ...]
     trail: tuple[TrailStep, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Skipped:
-    """A source tensor that a rule left out: its checkpoint name, the rule, and the reason in words."""
-
-    name: str
-    rule: RuleRef | None
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class Problem:
-    """Something that went wrong with single tensors while the recipe was applied; belongs under errors in the report.
-
-    `sources` are those that reach no output because of it.
-    """
-
-    name: str
-    what: str
-    how: str
-    rule: RuleRef | None = None
-    sources: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        place = f"{self.rule}: " if self.rule is not None else ""
-        return f"{place}{self.what}. {self.how}"
 
 
 @dataclass(frozen=True, slots=True)

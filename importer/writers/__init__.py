@@ -5,7 +5,7 @@ Not here: which tensors there are and what their values are (`importer.plan`, `i
 
 from __future__ import annotations
 
-from importer.writers.output import Destination, FileLayout, Format, Layout, OutputTensor, Placed, Scalar, Written
+from importer.writers.output import Destination, FileLayout, Layout, OutputFormat, OutputTensor, Placed, Scalar, Written
 from importer.writers.publishing import new_file
 from importer.writers.sharding import index_path, plan_layout
 from importer.writers.streaming import MAX_WORKERS
@@ -16,8 +16,8 @@ __all__ = [
     "MAX_WORKERS",
     "Destination",
     "FileLayout",
-    "Format",
     "Layout",
+    "OutputFormat",
     "OutputTensor",
     "Placed",
     "Scalar",

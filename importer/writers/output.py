@@ -11,13 +11,13 @@ from enum import Enum
 
 from importer.arrays import Array
 
-__all__ = ["Destination", "FileLayout", "Format", "Layout", "OutputTensor", "Placed", "Scalar", "Written"]
+__all__ = ["Destination", "FileLayout", "Layout", "OutputFormat", "OutputTensor", "Placed", "Scalar", "Written"]
 
 Scalar = bool | int | float
 """A number kept beside the tensors of a burnpack file."""
 
 
-class Format(str, Enum):
+class OutputFormat(str, Enum):
     """A file format that can be written."""
 
     BURNPACK = "burnpack"
@@ -56,7 +56,7 @@ class Destination:
     """
 
     path: str
-    format: Format
+    format: OutputFormat
     shard_size: int | None = None
     overwrite: bool = False
     workers: int | None = None

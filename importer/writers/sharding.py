@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from importer.writers.burnpack_writer import burnpack_layout
-from importer.writers.output import Destination, FileLayout, Format, Layout, OutputTensor
+from importer.writers.output import Destination, FileLayout, Layout, OutputFormat, OutputTensor
 from importer.writers.output_names import check_names
 from importer.writers.safetensors_writer import safetensors_layout
 
@@ -57,7 +57,7 @@ def _index_text(index: Mapping[str, object]) -> bytes:
 
 
 def _file_layout(tensors: Sequence[OutputTensor], destination: Destination) -> FileLayout:
-    if destination.format is Format.BURNPACK:
+    if destination.format is OutputFormat.BURNPACK:
         return burnpack_layout(tensors, destination.metadata, destination.scalars)
     return safetensors_layout(tensors, destination.metadata)
 

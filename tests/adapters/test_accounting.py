@@ -31,7 +31,7 @@ args = st.sampled_from([{}, {"norm_first": True}, {"norm_first": False, "bias": 
 def accounted(adapted: Adapted) -> set[str]:
     """Return every leaf the outcome speaks of."""
     used = {source for piece in adapted.params for source in piece.sources}
-    return used | {entry.leaf for entry in adapted.dropped} | {fault.leaf for fault in adapted.faults}
+    return used | {entry.leaf for entry in adapted.dropped} | {fault.name for fault in adapted.faults}
 
 
 @given(kind=kinds, params=parameters, args=args)

@@ -97,7 +97,7 @@ def test_a_missing_projection_gets_no_bias() -> None:
 def test_a_name_that_claims_a_huge_layer_number_is_a_fault() -> None:
     name = f"layers.{'9' * 5000}.linear1.weight"
     faults = LAYERS["TransformerEncoder"].to_burn({name: lazy(numbered(6, 4))}, {}).faults
-    assert [fault.leaf for fault in faults] == [name]
+    assert [fault.name for fault in faults] == [name]
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_name_that_claims_a_huge_layer_number_is_a_fault() -> None:
 )
 def test_attention_that_burn_cannot_hold_is_refused(parameters: dict[str, Values], word: str) -> None:
     faults = LAYERS["Mha"].to_burn(lazily(parameters), {}).faults
-    assert [word in fault.what for fault in faults] == [True]
+    assert [word in fault.message for fault in faults] == [True]
 
 
 @pytest.mark.parametrize("kind", ["TransformerEncoderLayer", "TransformerDecoderLayer"])
@@ -172,7 +172,9 @@ def test_a_stack_there_and_back_changes_nothing(kind: str, settled: bool) -> Non
 
 def test_the_last_norm_of_a_stack_is_refused_with_a_way_out() -> None:
     faults = LAYERS["TransformerEncoder"].to_burn(state(norm__weight=numbered(D)), {"norm_first": False}).faults
-    assert [("no norm after its last layer" in fault.what, "rename" in fault.how) for fault in faults] == [(True, True)]
+    assert [("no norm after its last layer" in fault.message, "rename" in fault.how) for fault in faults] == [
+        (True, True)
+    ]
 
 
 def test_swiglu_transposes_both_projections_both_ways() -> None:
@@ -185,7 +187,7 @@ def test_swiglu_transposes_both_projections_both_ways() -> None:
 def test_a_fault_inside_a_stack_names_the_files_own_parameter() -> None:
     params = {"layers.0.self_attn.in_proj_weight": lazy(numbered(10, 4))}
     faults = LAYERS["TransformerEncoder"].to_burn(params, {"norm_first": False}).faults
-    assert [(fault.leaf, fault.what.startswith("layers.0: mha: ")) for fault in faults] == [
+    assert [(fault.name, fault.message.startswith("layers.0: mha: ")) for fault in faults] == [
         ("layers.0.self_attn.in_proj_weight", True)
     ]
 

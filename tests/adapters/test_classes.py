@@ -117,7 +117,7 @@ def test_a_class_burn_cannot_hold_is_refused_by_name(class_name: str, word: str)
     assert isinstance(typed.kind, RefusedLayer)
     params = {"weight": lazy(numbered(2)), "bias": lazy(numbered(2))}
     for adapted in (typed.kind.to_burn(params, {}), typed.kind.to_torch(params, {})):
-        assert [(fault.leaf, word in fault.what) for fault in adapted.faults] == [("weight", True), ("bias", True)]
+        assert [(fault.name, word in fault.message) for fault in adapted.faults] == [("weight", True), ("bias", True)]
         assert adapted.params == ()
     assert typed.kind.burn_params({}) == ()
 

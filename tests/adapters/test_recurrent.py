@@ -84,7 +84,7 @@ def test_cells_have_no_layer_in_their_names() -> None:
 )
 def test_what_burn_cannot_hold_is_refused_by_name(kind: str, leaf: str, shape: tuple[int, ...], word: str) -> None:
     faults = LAYERS[kind].to_burn({leaf: lazy(numbered(*shape))}, {}).faults
-    assert [(fault.leaf, word in fault.what) for fault in faults] == [(leaf, True)]
+    assert [(fault.name, word in fault.message) for fault in faults] == [(leaf, True)]
 
 
 def test_a_second_direction_where_the_template_has_one_names_the_two_directional_type() -> None:
@@ -102,29 +102,29 @@ def test_more_layers_than_the_template_has_are_faults() -> None:
 def test_a_missing_gate_is_a_fault_on_the_way_back() -> None:
     params = {"reset_gate.input_transform.weight": lazy(numbered(3, 2))}
     faults = LAYERS["Gru"].to_torch(params, {}).faults
-    assert [fault.leaf for fault in faults] == list(params)
-    assert "'update_gate.input_transform.weight'" in faults[0].what
+    assert [fault.name for fault in faults] == list(params)
+    assert "'update_gate.input_transform.weight'" in faults[0].message
 
 
 def test_gates_of_different_shapes_are_a_fault_on_the_way_back() -> None:
     names = [f"{gate}_gate.input_transform.weight" for gate in ("reset", "update", "new")]
     params = {name: lazy(numbered(3 + number, 2)) for number, name in enumerate(names)}
     faults = LAYERS["Gru"].to_torch(params, {}).faults
-    assert [fault.leaf for fault in faults] == names
-    assert all("cannot be joined" in fault.what for fault in faults)
+    assert [fault.name for fault in faults] == names
+    assert all("cannot be joined" in fault.message for fault in faults)
 
 
 def test_a_parameter_without_a_place_is_a_fault_on_the_way_back() -> None:
     faults = LAYERS["Gru"].to_torch({"gate.weight": lazy(numbered(2, 2))}, {}).faults
-    assert [fault.leaf for fault in faults] == ["gate.weight"]
+    assert [fault.name for fault in faults] == ["gate.weight"]
 
 
 def test_a_gate_of_wrong_rank_names_the_files_own_parameter() -> None:
     faults = LAYERS["Rnn"].to_burn(state(weight_ih_l0=numbered(2, 3, 1)), {}).faults
-    assert [fault.leaf for fault in faults] == ["weight_ih_l0"]
+    assert [fault.name for fault in faults] == ["weight_ih_l0"]
 
 
 @pytest.mark.parametrize("leaf", ["weight_ih_l9999", "weight_ih_l99999999", "weight_ih_l" + "9" * 5000])
 def test_a_name_that_claims_a_huge_layer_number_is_a_fault(leaf: str) -> None:
     faults = LAYERS["Lstm"].to_burn({leaf: lazy(numbered(8, 3))}, {}).faults
-    assert [fault.leaf for fault in faults] == [leaf]
+    assert [fault.name for fault in faults] == [leaf]

@@ -59,9 +59,9 @@ def test_a_normed_child_of_a_transformer_layer_is_fused() -> None:
 def test_factors_that_make_no_weight_are_faults(parameters: dict[str, Values], word: str) -> None:
     faults = LAYERS["Linear"].to_burn({name: lazy(values) for name, values in parameters.items()}, {}).faults
     assert faults
-    assert all(word in fault.what for fault in faults)
+    assert all(word in fault.message for fault in faults)
 
 
 def test_a_lone_factor_is_no_parameter_of_the_layer() -> None:
     faults = LAYERS["Linear"].to_burn({"weight_g": lazy(G)}, {}).faults
-    assert ["no parameter 'weight_g'" in fault.what for fault in faults] == [True]
+    assert ["no parameter 'weight_g'" in fault.message for fault in faults] == [True]

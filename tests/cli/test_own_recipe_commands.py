@@ -10,7 +10,7 @@ import importer
 from importer.arrays import full
 from importer.cli import main
 from importer.dtypes import F32
-from importer.writers import Destination, Format, OutputTensor, write
+from importer.writers import Destination, OutputFormat, OutputTensor, write
 from tests.shared import FAMILIES
 from tests.suggest.drafted import target_shapes
 
@@ -23,7 +23,7 @@ def skeleton(family: str, folder: Path) -> Path:
     shapes = target_shapes(FAMILIES / family / "burn_target.json")
     tensors = [OutputTensor(name, full(0, F32, shape)) for name, shape in shapes.items()]
     path = folder / "fresh.bpk"
-    write(tensors, Destination(path=str(path), format=Format.BURNPACK))
+    write(tensors, Destination(path=str(path), format=OutputFormat.BURNPACK))
     return path
 
 

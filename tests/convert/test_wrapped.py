@@ -8,7 +8,7 @@ import pytest
 
 from importer.checkpoint import open_checkpoint
 from importer.conversion import convert
-from importer.writers import Destination, Format, OutputTensor, plan_layout, write
+from importer.writers import Destination, OutputFormat, OutputTensor, plan_layout, write
 from tests.shared import REPOSITORY
 
 BERT = REPOSITORY / "fixtures" / "families" / "minilm"
@@ -22,7 +22,7 @@ def renamed(folder: Path, wrap: str) -> Path:
         inner = name.replace(".attention.", "._fsdp_wrapped_module.attention.") if "fsdp" in wrap else name
         outputs.append(OutputTensor(wrap + inner, tensor.array, None))
     path = folder / "wrapped.safetensors"
-    destination = Destination(path=str(path), format=Format.SAFETENSORS)
+    destination = Destination(path=str(path), format=OutputFormat.SAFETENSORS)
     write(outputs, destination, plan_layout(outputs, destination))
     return path
 

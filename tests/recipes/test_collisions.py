@@ -16,7 +16,7 @@ def test_a_collision_names_both_sources_and_both_rules() -> None:
     fault = collide(Named(counting((2,))), Named(counting((2,), start=5))).faults[0]
     assert fault.name == "c.w"
     for part in ("'a.w'", "'b.w'", r"x.yaml:4 rename '^a\.'", r"x.yaml:5 rename '^b\.'"):
-        assert part in fault.what
+        assert part in fault.message
 
 
 def test_one_stored_tensor_under_two_names_is_used_once_and_said_so() -> None:

@@ -173,8 +173,8 @@ def test_a_bare_dot_that_matched_something_else_is_warned_of() -> None:
 @pytest.mark.parametrize("replacement", ["", "a.", "a..b", ".a"])
 def test_a_name_with_an_empty_segment_is_a_fault(replacement: str) -> None:
     fault = run(f"rename: [['^w$', '{replacement}']]", "w").faults[0]
-    assert "empty segment" in fault.what
-    assert fault.rule is not None
+    assert "empty segment" in fault.message
+    assert fault.message.startswith("x.yaml:4 rename")
 
 
 def test_a_fault_shows_its_rule_and_a_way_out() -> None:
@@ -182,7 +182,6 @@ def test_a_fault_shows_its_rule_and_a_way_out() -> None:
     assert str(fault) == (
         "x.yaml:4 rename '^w$': 'w' becomes '', which has an empty segment. Check the dots in the replacement."
     )
-    assert str(replace(fault, rule=None)).startswith("'w' becomes")
 
 
 def test_impossible_arithmetic_is_a_fault_of_that_tensor() -> None:

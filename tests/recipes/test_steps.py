@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -191,9 +192,8 @@ def test_the_trail_of_a_merged_tensor_names_every_source() -> None:
 )
 def test_what_does_not_fit_is_a_fault_with_its_rule(step: str, tensors: dict[str, tuple[int, ...]], what: str) -> None:
     outcome = run(step, tensors)
-    assert [what in fault.what for fault in outcome.faults] == [True]
-    assert outcome.faults[0].rule is not None
-    assert outcome.faults[0].rule.line == 5
+    assert [what in fault.message for fault in outcome.faults] == [True]
+    assert re.match(r"\S+:5 ", outcome.faults[0].message)
     assert sorted(entry.name for entry in outcome.entries) == sorted(tensors)
 
 
@@ -217,4 +217,4 @@ def test_an_expression_that_cannot_be_computed_ends_the_conversion(step: str, wh
 
 def test_an_axis_too_long_to_unstack_is_a_fault() -> None:
     recipe = parse_recipe("recipe: 1\nname: x\ntensors: [{match: w, unstack: true, into: 'w.{i}'}]\n")
-    assert "too many" in apply_recipe(recipe, of_shapes({"w": (200_000,)}), None).faults[0].what
+    assert "too many" in apply_recipe(recipe, of_shapes({"w": (200_000,)}), None).faults[0].message

@@ -11,7 +11,7 @@ from pathlib import Path
 import importer
 from importer.arrays import to_numpy
 from importer.errors import WriteError
-from importer.writers import Destination, Format, OutputTensor, write
+from importer.writers import Destination, OutputFormat, OutputTensor, write
 from tests.builders.outputs import patterned
 
 __all__ = ["DONE", "KILLED", "ONE_EACH", "REFUSED", "TWO_EACH", "Output", "child", "ended", "outputs"]
@@ -33,7 +33,7 @@ class Output:
 
     def write(self, folder: Path, *, overwrite: bool) -> None:
         destination = Destination(
-            path=str(folder / "m.safetensors"), format=Format.SAFETENSORS, shard_size=self.shard_size,
+            path=str(folder / "m.safetensors"), format=OutputFormat.SAFETENSORS, shard_size=self.shard_size,
             overwrite=overwrite, workers=1, fingerprint=str(self.value),
         )  # fmt: skip
         write(self.tensors, destination)

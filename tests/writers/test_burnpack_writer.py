@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from importer.arrays import contiguous, from_bytes, full
 from importer.dtypes import DTYPES, F32, I64, U8
 from importer.errors import ImporterError, UnrepresentableError
-from importer.writers import Destination, Format, OutputTensor, Scalar, burnpack_writer, write
+from importer.writers import Destination, OutputFormat, OutputTensor, Scalar, burnpack_writer, write
 from importer.writers.burnpack_writer import burnpack_layout
 from tests.builders.outputs import WHERE, counting, patterned
 
@@ -27,7 +27,9 @@ def packed(
     scalars: Mapping[str, Scalar] | None = None,
 ) -> bytes:
     path = folder / "out.bpk"
-    destination = Destination(path=str(path), format=Format.BURNPACK, metadata=metadata or {}, scalars=scalars or {})
+    destination = Destination(
+        path=str(path), format=OutputFormat.BURNPACK, metadata=metadata or {}, scalars=scalars or {}
+    )
     assert write(tensors, destination).nbytes == path.stat().st_size
     return path.read_bytes()
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from importer.arrays import cast, contiguous, full, reshape, transpose, weight_norm
 from importer.dtypes import BF16, F32
 from importer.storages import FileRange, SourceFile
-from importer.writers import Destination, Format, OutputTensor, write
+from importer.writers import Destination, OutputFormat, OutputTensor, write
 
 path, kind, workers = sys.argv[1:]
 file = SourceFile(path)
@@ -31,7 +31,7 @@ made = {
     "normed": lambda: weight_norm(full(1, BF16, (array.shape[0], 1)), array),
     "spooled": lambda: reshape(transpose(array), array.shape),
 }[kind]()
-destination = Destination(path=path + ".out", format=Format.SAFETENSORS, workers=int(workers))
+destination = Destination(path=path + ".out", format=OutputFormat.SAFETENSORS, workers=int(workers))
 write([OutputTensor("t", made)], destination)
 status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
 print(int(status["VmHWM"].split()[0]) * 1024)

@@ -15,7 +15,7 @@ from safetensors import TensorSpec, deserialize, safe_open, serialize
 from importer.arrays import blocks
 from importer.dtypes import DTYPES
 from importer.errors import UnrepresentableError
-from importer.writers import Destination, Format, OutputTensor, safetensors_writer, write
+from importer.writers import Destination, OutputFormat, OutputTensor, safetensors_writer, write
 from importer.writers.safetensors_writer import safetensors_layout
 from tests.builders.outputs import counting, patterned
 
@@ -39,7 +39,7 @@ def read_back(data: bytes) -> list[tuple[str, dict[str, Any]]]:
 
 def saved(folder: Path, tensors: list[OutputTensor], **metadata: str) -> bytes:
     path = folder / "out.safetensors"
-    write(tensors, Destination(path=str(path), format=Format.SAFETENSORS, metadata=metadata, overwrite=True))
+    write(tensors, Destination(path=str(path), format=OutputFormat.SAFETENSORS, metadata=metadata, overwrite=True))
     return path.read_bytes()
 
 

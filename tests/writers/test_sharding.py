@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from importer.errors import UnrepresentableError
-from importer.writers import Destination, Format, Layout, OutputTensor, plan_layout, write
+from importer.writers import Destination, Layout, OutputFormat, OutputTensor, plan_layout, write
 from tests.builders.outputs import counting
 
 
 def planned(sizes: list[int], limit: int | None, name: str = "model.safetensors") -> Layout:
     """Plan F32 vectors `a`, `b`, `c`… of the given byte sizes."""
     tensors = [counting(chr(97 + index), (size // 4,)) for index, size in enumerate(sizes)]
-    form = Format.BURNPACK if name.endswith(".bpk") else Format.SAFETENSORS
+    form = OutputFormat.BURNPACK if name.endswith(".bpk") else OutputFormat.SAFETENSORS
     return plan_layout(tensors, Destination(path=f"folder/{name}", format=form, shard_size=limit))
 
 
@@ -82,12 +82,12 @@ def test_one_shard_is_a_plain_file_without_index() -> None:
 def test_a_name_in_two_shards_is_refused() -> None:
     tensors: list[OutputTensor] = [counting("a", (2,)), counting("a", (2,))]
     with pytest.raises(UnrepresentableError, match="two tensors"):
-        plan_layout(tensors, Destination(path="x", format=Format.BURNPACK, shard_size=8))
+        plan_layout(tensors, Destination(path="x", format=OutputFormat.BURNPACK, shard_size=8))
 
 
 def test_the_planned_size_is_what_is_written(tmp_path: Path) -> None:
     tensors = [counting("a", (2,)), counting("b", (3,))]
-    destination = Destination(path=str(tmp_path / "m.bpk"), format=Format.BURNPACK, shard_size=8)
+    destination = Destination(path=str(tmp_path / "m.bpk"), format=OutputFormat.BURNPACK, shard_size=8)
     written = write(tensors, destination)
     assert written.nbytes == plan_layout(tensors, destination).nbytes
     assert written.nbytes == sum(Path(path).stat().st_size for path in written.paths)

@@ -14,7 +14,7 @@ from importer.arrays import contiguous
 from importer.dtypes import U8
 from importer.errors import OutputExistsError, SourceError
 from importer.system import SYSTEM
-from importer.writers import Destination, Format, OutputTensor, Written, write
+from importer.writers import Destination, OutputFormat, OutputTensor, Written, write
 from tests.builders.outputs import WHERE, patterned
 
 SIZE = 1000
@@ -52,7 +52,7 @@ def run(tmp_path: Path, switches: list[Switch]) -> Callable[..., Written]:
     def convert(*, fingerprint: str | None = "same", overwrite: bool = False, shard_size: int = SIZE) -> Written:
         destination = Destination(
             path=str(tmp_path / "m.safetensors"),
-            format=Format.SAFETENSORS,
+            format=OutputFormat.SAFETENSORS,
             shard_size=shard_size,
             fingerprint=fingerprint,
             overwrite=overwrite,
@@ -249,6 +249,6 @@ def test_shards_can_be_burnpack(tmp_path: Path) -> None:
     path = tmp_path / "m.bpk"
     write(
         [patterned("a", "U8", (9,)), patterned("b", "U8", (9,))],
-        Destination(path=str(path), format=Format.BURNPACK, shard_size=9),
+        Destination(path=str(path), format=OutputFormat.BURNPACK, shard_size=9),
     )
     assert names(tmp_path) == ["m-00001-of-00002.bpk", "m-00002-of-00002.bpk", "m.bpk.index.json"]

@@ -15,7 +15,7 @@ from importer.dtypes import BF16, F32, U8
 from importer.errors import DiskSpaceError, SourceError
 from importer.storages import FileRange, SourceFile
 from importer.system import SYSTEM
-from importer.writers import Destination, Format, OutputTensor, streaming, write
+from importer.writers import Destination, OutputFormat, OutputTensor, streaming, write
 from importer.writers.burnpack_writer import burnpack_layout
 from importer.writers.streaming import stream
 from tests.builders.outputs import WHERE, patterned
@@ -44,8 +44,10 @@ def mixed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[OutputTensor]
     return tensors[:2] + tensors[20:] + tensors[2:20]
 
 
-@pytest.mark.parametrize("form", list(Format), ids=lambda form: form.value)
-def test_one_worker_and_four_write_the_same_bytes(form: Format, mixed: list[OutputTensor], tmp_path: Path) -> None:
+@pytest.mark.parametrize("form", list(OutputFormat), ids=lambda form: form.value)
+def test_one_worker_and_four_write_the_same_bytes(
+    form: OutputFormat, mixed: list[OutputTensor], tmp_path: Path
+) -> None:
     outputs = []
     for workers in (1, 4):
         path = tmp_path / f"{workers}"
@@ -58,9 +60,9 @@ def test_one_worker_and_four_write_the_same_bytes(form: Format, mixed: list[Outp
 def test_the_bytes_are_the_same_where_the_system_lacks(
     call: str, mixed: list[OutputTensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write(mixed, Destination(path=str(tmp_path / "with"), format=Format.BURNPACK))
+    write(mixed, Destination(path=str(tmp_path / "with"), format=OutputFormat.BURNPACK))
     monkeypatch.delattr(os, call, raising=False)
-    write(mixed, Destination(path=str(tmp_path / "without"), format=Format.BURNPACK))
+    write(mixed, Destination(path=str(tmp_path / "without"), format=OutputFormat.BURNPACK))
     assert (tmp_path / "with").read_bytes() == (tmp_path / "without").read_bytes()
 
 
@@ -71,7 +73,9 @@ def test_a_file_system_that_reserves_no_room_is_written_as_well(
         raise OSError(errno.EOPNOTSUPP, "Operation not supported")
 
     monkeypatch.setattr(os, "posix_fallocate", refuse, raising=False)
-    written = write([patterned("a", "U8", (10,))], Destination(path=str(tmp_path / "out"), format=Format.BURNPACK))
+    written = write(
+        [patterned("a", "U8", (10,))], Destination(path=str(tmp_path / "out"), format=OutputFormat.BURNPACK)
+    )
     assert (tmp_path / "out").stat().st_size == written.nbytes
 
 
@@ -83,7 +87,7 @@ def test_a_disk_that_fills_up_is_told_before_anything_is_written(
 
     monkeypatch.setattr(os, "posix_fallocate", full, raising=False)
     with pytest.raises(DiskSpaceError):
-        write([patterned("a", "U8", (10,))], Destination(path=str(tmp_path / "out"), format=Format.BURNPACK))
+        write([patterned("a", "U8", (10,))], Destination(path=str(tmp_path / "out"), format=OutputFormat.BURNPACK))
     assert not list(tmp_path.iterdir())
 
 
@@ -119,7 +123,7 @@ def test_a_source_that_fails_ends_the_run_and_leaves_nothing(workers: int, size:
     tensors.insert(3, OutputTensor("broken", contiguous(_Broken(), U8, (size,))))
     before = threading.active_count()
     with pytest.raises(SourceError, match="cannot be read"):
-        write(tensors, Destination(path=str(tmp_path / "out"), format=Format.BURNPACK, workers=workers))
+        write(tensors, Destination(path=str(tmp_path / "out"), format=OutputFormat.BURNPACK, workers=workers))
     assert threading.active_count() == before
     assert not list(tmp_path.iterdir())
 
@@ -137,7 +141,7 @@ def test_an_interruption_stops_every_worker_and_leaves_nothing(tmp_path: Path) -
     tensors = [OutputTensor(f"{index}", contiguous(_Interrupting(), U8, (1 << 20,))) for index in range(50)]
     before = threading.active_count()
     with pytest.raises(KeyboardInterrupt):
-        write(tensors, Destination(path=str(tmp_path / "out"), format=Format.BURNPACK, workers=3))
+        write(tensors, Destination(path=str(tmp_path / "out"), format=OutputFormat.BURNPACK, workers=3))
     assert threading.active_count() == before
     assert not list(tmp_path.iterdir())
 
@@ -152,6 +156,6 @@ def test_a_file_is_synced_before_it_is_published(tmp_path: Path, monkeypatch: py
         fsync(descriptor)
 
     monkeypatch.setattr(SYSTEM, "sync", spy)
-    write([patterned("a", "U8", (10,))], Destination(path=str(path), format=Format.BURNPACK))
+    write([patterned("a", "U8", (10,))], Destination(path=str(path), format=OutputFormat.BURNPACK))
     assert seen[0] == (False, path.stat().st_size)
     assert [exists for exists, _ in seen] == [False, True]

@@ -6,9 +6,8 @@ Not here: the expressions themselves (`importer.recipes.language.expressions`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from difflib import get_close_matches
 
-from importer.errors import shown
+from importer.errors import did_you_mean, shown
 from importer.recipes.faults import TextError, as_written
 from importer.recipes.language.expressions import Expression, UnknownNameError, Value, evaluate
 from importer.recipes.language.patterns import parse_pattern
@@ -114,8 +113,8 @@ class ConfigScope:
             )
         if name in self._config:
             return _as_value(self._config[name])
-        near = get_close_matches(name, [*self._names, *map(str, self._config)], n=3)
-        how = f"Near names: {', '.join(near)}." if near else "Check that config.json belongs to this model."
+        known = [*self._names, *map(str, self._config)]
+        how = did_you_mean(name, known, "Check that config.json belongs to this model.", most=3)
         raise UnknownNameError(f"config.json has no field {shown(name)}", how=how)
 
 

@@ -66,11 +66,11 @@ class ChangeLog:
 
     def skip(self, item: WorkingTensor, rule: RuleRef | None, reason: str) -> None:
         """Note a tensor that is left out."""
-        self.skipped += [Skipped(source, rule, reason) for source in item.sources]
+        self.skipped += [Skipped(source, reason if rule is None else str(rule), reason) for source in item.sources]
 
     def fault(self, name: str, what: str, how: str, rule: RuleRef | None, sources: tuple[str, ...] = ()) -> None:
         """Note what is wrong with a tensor, and which sources are lost by it."""
-        self.faults.append(Problem(name, what, how, rule, sources))
+        self.faults.append(Problem(name, what if rule is None else f"{rule}: {what}", how, sources))
 
     def warn(self, rule: RuleRef, kind: str, text: str) -> None:
         """Note what is probably not meant; one warning of a kind for each rule is enough."""

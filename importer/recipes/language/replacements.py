@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from importer.errors import shown
-from importer.recipes.faults import TextError, as_written, did_you_mean
+from importer.errors import did_you_mean, shown
+from importer.recipes.faults import TextError, as_written
 from importer.recipes.language.expressions import Expression, Value, evaluate, parse_expression
 from importer.recipes.language.patterns import Pattern
 

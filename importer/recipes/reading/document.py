@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import PurePath
 
-from importer.errors import LimitError, Location
+from importer.errors import Location
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.recipes.faults import Faults
 from importer.recipes.reading import sections as s
@@ -83,14 +83,9 @@ def read_accepts(text: str, path: str) -> tuple[Accept, ...]:
 
 
 def _open(text: str, path: str, limits: Limits) -> Fields:
-    if len(text) > limits.max_recipe_bytes:
-        raise LimitError(
-            f"{path} is too long for a recipe",
-            limit="max_recipe_bytes",
-            allowed=limits.max_recipe_bytes,
-            actual=len(text),
-            how="Check that this is the recipe.",
-        )
+    limits.require(
+        "max_recipe_bytes", len(text), f"{path} is too long for a recipe", how="Check that this is the recipe."
+    )
     faults = Faults(path)
     reading = ReadContext(path, PurePath(path).name, faults)
     root = parse_yaml(text, faults)

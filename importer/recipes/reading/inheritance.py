@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from importer.recipes.faults import Faults, did_you_mean
+from importer.errors import did_you_mean
+from importer.recipes.faults import Faults
 from importer.recipes.reading.document import OwnRecipe
 from importer.recipes.recipe import Alias, Recipe, RuleRef, TemplateNode
 

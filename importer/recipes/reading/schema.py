@@ -6,13 +6,12 @@ sections there are (`importer.recipes.reading.sections`), and the special forms 
 
 from __future__ import annotations
 
-import difflib
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from importer.errors import shown
+from importer.errors import did_you_mean, shown
 from importer.recipes.faults import Faults, TextError, as_written
 from importer.recipes.language.expressions import Expression, parse_expression
 from importer.recipes.language.patterns import Pattern, parse_pattern
@@ -118,8 +117,7 @@ class TextType(FieldType[str]):
             self.misfit(node, reading)
             return None
         if self.choices and node.text not in self.choices:
-            near = difflib.get_close_matches(node.text, self.choices, n=1)
-            how = f"Did you mean {near[0]}?" if near else f"It must be {self.words()}."
+            how = did_you_mean(node.text, self.choices, f"It must be {self.words()}.")
             reading.fault(node, f"{as_written(node.text)} is not known here", how)
             return None
         return node.text
@@ -343,8 +341,7 @@ class RecordType:
         known = {one.name: one for one in self.fields}
         for key, _ in node.pairs:
             if key.text not in known:
-                near = difflib.get_close_matches(key.text, known, n=1)
-                how = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(known)}."
+                how = did_you_mean(key.text, known, f"There are: {', '.join(known)}.")
                 reading.fault(key, f"{self.name} has no key {shown(key.text)}", how)
         nodes = {key.text: value for key, value in node.pairs if key.text in known}
         for one in self.fields:

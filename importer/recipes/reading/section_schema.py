@@ -8,8 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from importer.dtypes import DTYPES, DType, Kind
-from importer.errors import shown
-from importer.recipes.faults import TextError, did_you_mean
+from importer.errors import did_you_mean, shown
+from importer.recipes.faults import TextError
 from importer.recipes.language.expressions import Expression
 from importer.recipes.language.patterns import parse_pattern
 from importer.recipes.language.replacements import check_replacement

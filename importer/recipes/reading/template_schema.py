@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
-from difflib import get_close_matches
 
 from importer.adapters import LAYERS, ArgType, LayerKind
-from importer.errors import shown
+from importer.errors import did_you_mean, shown
 from importer.recipes.faults import TextError
 from importer.recipes.language.expressions import Expression, check_tree, names_in, parse_expression, parse_tree
 from importer.recipes.reading.schema import EXPRESSION, PATTERN, Field, Fields, FieldType, MapOf, ReadContext, Schema
@@ -71,8 +70,7 @@ def parse_layer(text: str, rule: RuleRef, *, partial: bool) -> LayerCall:
         raise TextError(f"{shown(text)} is no layer", how="Write it like Linear(d, 4 * d, bias=False).")
     kind = LAYERS.get(tree.func.id)
     if kind is None:
-        near = get_close_matches(tree.func.id, LAYERS, n=1, cutoff=0.4)
-        how = f"Did you mean {near[0]}?" if near else f"There are: {', '.join(LAYERS)}."
+        how = did_you_mean(tree.func.id, LAYERS, f"There are: {', '.join(LAYERS)}.", cutoff=0.4)
         raise TextError(f"there is no layer {shown(tree.func.id)}", how=how, position=tree.func.col_offset)
     keywords = {keyword.arg: keyword.value for keyword in tree.keywords if keyword.arg is not None}
     for argument in (*tree.args, *keywords.values()):
