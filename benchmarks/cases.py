@@ -83,6 +83,7 @@ def _shards(folder: Path, scale: Scale) -> Path:
 
 CASES = (
     Case("bf16 copy", _halves, _AS_IS, "copy", allowed=1.25),
+    Case("bf16 copy, checksums not compared", _halves, (*_AS_IS, "--no-checksums"), "copy", allowed=1.25),
     Case("bf16 transposed", _halves, _TRANSPOSED, "transpose", allowed=1.5),
     Case("bf16 → f32 transposed", _halves, (*_TRANSPOSED, "--dtype", "f32"), "widen", allowed=1.5),
     Case("f32 transposed", _floats, _TRANSPOSED, "transpose", allowed=1.5),

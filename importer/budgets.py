@@ -38,13 +38,15 @@ class Budget:
     Attributes:
         limits: the bounds on single things; `free_cost` and `max_cost_per_byte` say how much this account holds.
         left: what may still be spent. Loops take from it themselves and call `exhausted` once it is below 0.
+        checksums: whether every record that is read has its checksum compared, which costs a pass over its bytes.
     """
 
-    __slots__ = ("_compressed", "_inflated", "_nbytes", "left", "limits")
+    __slots__ = ("_compressed", "_inflated", "_nbytes", "checksums", "left", "limits")
 
-    def __init__(self, limits: Limits = DEFAULT_LIMITS, nbytes: int = 0) -> None:
+    def __init__(self, limits: Limits = DEFAULT_LIMITS, nbytes: int = 0, *, checksums: bool = True) -> None:
         """Open an account for `nbytes` of files."""
         self.limits = limits
+        self.checksums = checksums
         self.left = limits.free_cost
         self._nbytes = 0
         self._inflated = self._compressed = 0

@@ -233,6 +233,12 @@ class Options:
             choices=QuantizedChoice,
         ),
     )
+    checksums: bool = field(
+        default=True,
+        metadata=_flag(
+            _READING, "do not compare the checksums of the records that are read (ZIP)", name="no_checksums"
+        ),
+    )
     limits: Limits = field(
         default=DEFAULT_LIMITS,
         metadata=_flag(

@@ -49,6 +49,7 @@ def test_every_option_can_be_given_on_the_command_line() -> None:
             "dense",
             "--quantized",
             "integers",
+            "--no-checksums",
             "--limit",
             "max_tensors=3",
             "--param-ids",

@@ -64,7 +64,7 @@ open_checkpoint.__doc__ = (open_checkpoint.__doc__ or "").replace("{options}", d
 def _open(path: str | os.PathLike[str], options: Options) -> Checkpoint:
     """Open a checkpoint; the unpickled tree is gone before the collector runs again and would go through it."""
     limits = options.limits
-    budget = Budget(limits)
+    budget = Budget(limits, checksums=options.checksums)
     opened = open_container(path, limits, budget)
     container = opened.container
     if isinstance(container, PickleContainer):

@@ -76,13 +76,13 @@ def _add_options(parser: argparse._ArgumentGroup, group: OptionGroup) -> None:  
                 dest=one.name,
                 default=argparse.SUPPRESS,
                 help=flag.about,
-                **_settings(flag, is_switch=one.default is False),  # type: ignore[arg-type] # argparse's own names
+                **_settings(flag, one.default),  # type: ignore[arg-type] # argparse's own names
             )
 
 
-def _settings(flag: Flag, *, is_switch: bool) -> dict[str, object]:
-    if is_switch:
-        return {"action": "store_true"}
+def _settings(flag: Flag, default: object) -> dict[str, object]:
+    if isinstance(default, bool):
+        return {"action": "store_false" if default else "store_true"}
     settings: dict[str, object] = {"action": "append" if flag.joined else "store"}
     if flag.choices is not None:
         settings["choices"] = tuple(member.value for member in flag.choices)

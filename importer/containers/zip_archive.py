@@ -2,7 +2,7 @@
 
 Different ZIP readers see different contents in a crafted file: duplicate names, local headers that contradict the
 directory, overlapping entries, skipped checksums. This reader refuses each of these, so that what it lists is what every
-other reader loads. Nothing is ever extracted to a path. Not here: which records a checkpoint has (`torch_zip`).
+other reader loads. Contents are held against their checksums when they are read, unless that is switched off. Nothing is ever extracted to a path. Not here: which records a checkpoint has (`torch_zip`).
 
 Format facts: PKWARE APPNOTE 6.3 sections 4.3 and 4.5.3. Offsets count from the start of the archive, which need not be
 the start of the file; torch writes a checksum of 0 where it was told not to compute one.
@@ -11,6 +11,7 @@ the start of the file; torch writes a checksum of 0 where it was told not to com
 from __future__ import annotations
 
 import struct
+import threading
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ _INFLATED_BYTE = 4
 _HOW = "Download or copy the file again."
 
 
+_CHECKED_BYTES = 1 << 20
+_CHECKING = tuple(threading.Lock() for _ in range(64))
+"""Locks of entries, by their place: 100,000 entries need not have one each."""
+
+
 @dataclass(slots=True, eq=False)
 class ZipEntry:
     """One entry of the directory. Not frozen, only never changed once read: archives of torch have 100,000.
@@ -67,6 +73,7 @@ class ZipEntry:
         size: bytes of the contents.
         header: offset of the local header in the file.
         end: offset in the file up to which the entry may reach: the next header, or the directory.
+        begin: where the data begins, once its checksum has been compared; -1 before.
     """
 
     file: SourceFile
@@ -77,6 +84,7 @@ class ZipEntry:
     size: int
     header: int
     end: int
+    begin: int = -1
 
     @property
     def where(self) -> Location:
@@ -110,6 +118,43 @@ class ZipEntry:
         if data + self.compressed > self.end:
             raise self.corrupt("it overlaps the next entry")
         return data
+
+    def locate_checked(self) -> int:
+        """Return where the data begins, after comparing the contents of a stored entry with its checksum, once.
+
+        A checksum of 0 means that none was computed. The bytes are read here and again by whoever wants them: by then they
+        lie in the system's cache.
+
+        Raises:
+            CorruptContainerError: as `locate`, or the contents are not those that were written.
+        """
+        with _CHECKING[self.header % len(_CHECKING)]:  # the others who want this entry wait for the one who checks it
+            if self.begin < 0:
+                begin = self.locate()
+                if self.crc:
+                    self._check_contents(begin)
+                self.begin = begin
+        return self.begin
+
+    def _check_contents(self, begin: int) -> None:
+        block = memoryview(bytearray(min(_CHECKED_BYTES, self.size)))
+        found = done = 0
+        while done < self.size:
+            part = block[: min(len(block), self.size - done)]
+            self.file.read_into(begin + done, part)
+            found = zlib.crc32(part, found)
+            done += len(part)
+        if found != self.crc:
+            raise self.changed(found)
+
+    def changed(self, found: int) -> CorruptContainerError:
+        """Return the error for contents whose checksum is `found` and not what the directory says."""
+        return CorruptContainerError(
+            f"record {shown(self.name)} is damaged: its checksum is {found:#010x}, the directory says {self.crc:#010x}",
+            where=self.where,
+            how="Download or copy the file again. If a program changed it and left the checksum alone, read it with "
+            "--no-checksums (checksums=False).",
+        )
 
     def corrupt(self, what: str) -> CorruptContainerError:
         """Return the error for a damaged entry."""
@@ -188,8 +233,8 @@ class ZipArchive:
             self.file.budget.spend(_INFLATED_BYTE * entry.size, entry.where)
             return b"".join(storage.blocks())
         data = self.file.read(entry.locate(), entry.size)
-        if entry.crc and zlib.crc32(data) != entry.crc:
-            raise entry.corrupt(f"its checksum is not {entry.crc:#010x}, as the directory says")
+        if entry.crc and self.file.budget.checksums and (found := zlib.crc32(data, 0)) != entry.crc:
+            raise entry.changed(found)
         return data
 
     def storage(self, name: str) -> Storage:
@@ -209,7 +254,8 @@ class ZipArchive:
     def _storage(self, entry: ZipEntry) -> FileRange | InflatedRange:
         name = entry.name
         if entry.method == _STORED:
-            return FileRange(self.file, entry.locate, entry.size, name)
+            checked = self.file.budget.checksums
+            return FileRange(self.file, entry.locate_checked if checked else entry.locate, entry.size, name)
         if entry.method != _DEFLATED:
             raise UnsupportedError(
                 f"record {shown(name)} is compressed by method {entry.method}; only deflate is read",
@@ -218,7 +264,7 @@ class ZipArchive:
             )
         self._check_inflation(entry)
         compressed = FileRange(self.file, entry.locate, entry.compressed, name)
-        return InflatedRange(compressed, entry.size, entry.crc, name)
+        return InflatedRange(compressed, entry.size, entry.crc if self.file.budget.checksums else 0, name)
 
     def _check_limit(self, limit: str, actual: int, directory: _Directory) -> None:
         where = Location(path=self.file.path, offset=directory.start)
