@@ -358,7 +358,7 @@ def _fingerprint(planned: PlannedConversion) -> str:
     """
     checkpoint = planned.checkpoint
     files = [(os.path.realpath(path), Path(path).stat()) for path in checkpoint.paths]
-    states = [(path, state.st_size, state.st_mtime_ns) for path, state in files]
+    states = [(path, state.st_ino, state.st_size, state.st_mtime_ns, state.st_ctime_ns) for path, state in files]
     config = sorted((checkpoint.config or {}).items(), key=repr)
     computing = replace(planned.options, workers=None, overwrite=False, allow_missing=False, strict=False)
     return repr((__version__, states, checkpoint.root, config, planned.recipe, computing))

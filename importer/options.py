@@ -266,7 +266,11 @@ class Options:
     workers: int | None = field(
         default=None,
         metadata=_flag(
-            _OUTPUT, "threads that read and write (default: the cores, at most 4)", metavar="N", parse=_count, minimum=1
+            _OUTPUT,
+            "threads that read and write, 64 at most (default: the cores, 4 at most)",
+            metavar="N",
+            parse=_count,
+            minimum=1,
         ),
     )
     dry_run: bool = field(default=False, metadata=_flag(_OUTPUT, "plan and report, write nothing"))

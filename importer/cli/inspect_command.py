@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 
-from importer.arrays import blocks
+from importer.arrays import blocks, source_files
 from importer.checkpoint import Checkpoint, Tensor, open_checkpoint
 from importer.cli.arguments import Arguments
 from importer.cli.tree import human_size, tree_lines
@@ -31,10 +31,16 @@ def run(arguments: Arguments) -> int:
     checkpoint = open_checkpoint(arguments.source, options)
     adapter = adapter_summary(checkpoint, options.limits)
     if arguments.json:
-        print(_json_text({**listing(checkpoint, sha256=arguments.sha256), "adapter": adapter}))
+        lines = [_json_text({**listing(checkpoint, sha256=arguments.sha256), "adapter": adapter})]
     else:
-        for line in _text(checkpoint, adapter, fold=not arguments.all, sha256=arguments.sha256):
-            print(line)
+        lines = list(_text(checkpoint, adapter, fold=not arguments.all, sha256=arguments.sha256))
+    if arguments.sha256:
+        for file in source_files(
+            tensor.array for tensor in (*checkpoint.tensors.values(), *checkpoint.arrays.values())
+        ):
+            file.check_unchanged()
+    for line in lines:
+        print(line)
     return 0
 
 
