@@ -275,6 +275,10 @@ class Options:
     )
     dry_run: bool = field(default=False, metadata=_flag(_OUTPUT, "plan and report, write nothing"))
     allow_missing: bool = field(default=False, metadata=_flag(_POLICY, "leave out what the source does not give"))
+    unscaled_fp8: bool = field(
+        default=False,
+        metadata=_flag(_POLICY, "8-bit floats without scales are the weights themselves: cast them as asked"),
+    )
     strict: bool = field(default=False, metadata=_flag(_POLICY, "fail if a tensor of the source is unused"))
 
     def __post_init__(self) -> None:

@@ -61,6 +61,7 @@ def test_every_option_can_be_given_on_the_command_line() -> None:
             "2",
             "--dry-run",
             "--allow-missing",
+            "--unscaled-fp8",
             "--strict",
         ]
     ).options

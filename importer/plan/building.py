@@ -68,9 +68,10 @@ def build_plan(
     weights = weights_below(checkpoint)
     remapped = _remap(checkpoint, weights, recipe)
     adapted = adapt(checkpoint, remapped, adapter)
-    steps = cast_steps(adapted.steps, options.dtype, remapped.dtype)
+    cast = cast_steps(adapted.steps, options.dtype, remapped.dtype, unscaled_fp8=options.unscaled_fp8)
+    steps: tuple[PlannedTensor, ...] = cast.steps
     unreadable = _unreadable(checkpoint, recipe)
-    errors = [*remapped.faults, *unreadable.errors, *packed_faults(checkpoint), *adapted.errors]
+    errors = [*remapped.faults, *unreadable.errors, *packed_faults(checkpoint), *adapted.errors, *cast.errors]
     steps, collisions = _without_collisions(steps)
     errors += collisions
     steps, filtered = _filtered(steps, only)

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from importer.arrays import cast
 from importer.dtypes import BF16, F16, F32, DType, Kind
 from importer.options import DTypeChoice
-from importer.plan.planned import PlannedTensor
+from importer.plan.planned import PlannedTensor, Problem
 from importer.recipes import DTypePlan, RuleRef, TrailStep
 
 __all__ = ["HALF_PRECISION_LAYERS", "cast_floats", "cast_steps"]
@@ -26,6 +27,10 @@ HALF_PRECISION_LAYERS = frozenset(
 """The module types Burn's HalfPrecisionAdapter casts; BatchNorm is left in f32 on purpose (burn-spec 5.3)."""
 
 
+_FP8_HOW = (
+    "Convert the checkpoint its scales are in, keep the type with --dtype keep, or, if these numbers are the weights themselves, "
+    "say --unscaled-fp8."
+)
 _FLOATS = {DTypeChoice.F32: F32, DTypeChoice.F16: F16, DTypeChoice.BF16: BF16}
 
 
@@ -42,13 +47,35 @@ def cast_floats(dtype: DType, choice: DTypeChoice, layer: str | None) -> DType:
     return _FLOATS.get(choice, dtype) if dtype.is_float else dtype
 
 
+class CastSteps(NamedTuple):
+    """Steps with their final element types, and those that have none."""
+
+    steps: tuple[PlannedTensor, ...]
+    errors: tuple[Problem, ...] = ()
+
+
 def cast_steps(
-    steps: Sequence[PlannedTensor], choice: DTypeChoice | None, plan: DTypePlan
-) -> tuple[PlannedTensor, ...]:
-    """Return the steps with their final element types; an option given by the caller wins over the recipe."""
+    steps: Sequence[PlannedTensor], choice: DTypeChoice | None, plan: DTypePlan, *, unscaled_fp8: bool = False
+) -> CastSteps:
+    """Return the steps with their final element types; an option given by the caller wins over the recipe.
+
+    8-bit floats are codes, as a rule, that mean something with a scale only. What came with one has been given back as real
+    values already; the rest is cast only where `unscaled_fp8` says that these are the weights themselves.
+    """
     if choice in {None, DTypeChoice.KEEP} and plan == DTypePlan():
-        return tuple(steps)
-    return tuple(_cast_step(step, choice, plan) for step in steps)
+        return CastSteps(tuple(steps))
+    made, errors = [], []
+    for step in steps:
+        cast_one = _cast_step(step, choice, plan)
+        if cast_one is not step and _is_fp8(step.array.dtype) and not unscaled_fp8:
+            errors.append(Problem(step.name, f"{step.array.dtype} without a scale is not cast", _FP8_HOW, step.sources))
+        else:
+            made.append(cast_one)
+    return CastSteps(tuple(made), tuple(errors))
+
+
+def _is_fp8(dtype: DType) -> bool:
+    return dtype.is_float and dtype.itemsize == 1
 
 
 def _cast_step(step: PlannedTensor, choice: DTypeChoice | None, plan: DTypePlan) -> PlannedTensor:

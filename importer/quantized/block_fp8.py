@@ -22,7 +22,16 @@ from importer.quantized.scales import Blocks, Factor, Scaled
 __all__ = ["BLOCK_FP8", "FBGEMM_FP8", "is_fp8", "scale_grid", "scaled_blocks"]
 
 _SCALE_NAMES = ("_scale_inv", "_scale")
-_ACTIVATIONS = (".input_scale", ".activation_scale", ".input_scale_ub", ".k_scale", ".v_scale")
+_MODULE_SCALES = ("scale", "scale_weight")
+_ACTIVATIONS = (
+    ".input_scale",
+    ".activation_scale",
+    ".input_scale_ub",
+    ".k_scale",
+    ".v_scale",
+    ".scale_input",
+    "scaled_fp8",
+)
 _STACKED = 3
 
 
@@ -82,8 +91,15 @@ def _owners(source: Source) -> Iterator[tuple[str, str]]:
             continue
         named = [f"{name}{end}" for end in _SCALE_NAMES]
         if name.endswith(".weight"):
-            named.append(f"{name.removesuffix('weight')}scale")
+            named += [f"{name.removesuffix('weight')}{leaf}" for leaf in _MODULE_SCALES]
         yield name, next((scale for scale in named if scale in source.arrays), named[0])
+
+
+def _is_stored_plainly(source: Source, name: str) -> bool:
+    """Whether the settings leave a tensor out of the scheme; it is for casts to refuse it then."""
+    skipped = source.settings.get("modules_to_not_convert")
+    module = name.rpartition(".")[0]
+    return isinstance(skipped, list) and any(isinstance(one, str) and module.endswith(one) for one in skipped)
 
 
 def _block(source: Source) -> tuple[int, int] | None:
@@ -98,6 +114,8 @@ def _unpack(source: Source) -> Unpacked:
     block = _block(source)
     found = Unpacked(f"fp8, blocks of {block[0]}×{block[1]}" if block else "fp8")
     for name, scale_name in _owners(source):
+        if scale_name not in source.arrays and _is_stored_plainly(source, name):
+            continue
         codes, scale = source.arrays[name], source.need(scale_name, name)
         array = scaled_blocks(source, name, codes, scale, block)
         found.weights[name] = Weight(name, array, (name, scale_name))
@@ -108,7 +126,7 @@ def _unpack(source: Source) -> Unpacked:
 
 
 def _is_here(source: Source) -> bool:
-    return any(name.endswith("_scale_inv") for name in source.arrays) and any(map(is_fp8, source.arrays.values()))
+    return any(scale in source.arrays for _, scale in _owners(source))
 
 
 BLOCK_FP8 = Format("fp8", ("fp8",), _is_here, _unpack)

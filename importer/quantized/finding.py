@@ -100,7 +100,7 @@ def _refuse_leftovers(source: Source, found: Unpacked | None) -> None:
         for name, array in source.arrays.items()
         if name not in claimed
         and name not in aside
-        and (is_fp8(array) or (array.dtype.kind is Kind.INTEGER and array.dtype.itemsize == 1 and len(array.shape) > 1))
+        and (is_fp8(array) or (array.dtype.kind is Kind.INTEGER and len(array.shape) > 1 and name.endswith("weight")))
         and any(name + end in source.arrays or _sibling(name, end) in source.arrays for end in _SCALE_ENDS)
     ]
     if left:
