@@ -85,6 +85,9 @@ def convert(source: Sources, output: PathLike, options: Options | None = None, /
         files=written.paths,
         output_bytes=written.nbytes,
         notes=(*result.notes, *kept),
+        overflows={
+            step.name: step.overflow.count for step in planned.plan.tensors if step.overflow and step.overflow.count
+        },
         seconds=time.monotonic() - started,
     )
 

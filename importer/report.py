@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from importer.errors import printable
@@ -21,6 +21,7 @@ REPORT_SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes meaning or goes away; new fields do not raise it."""
 
 _SHOWN_LINES = 10
+_OVERFLOWS = "Became infinite: too large for the element type they are written in"
 _BACK_QUOTES = re.compile("`+")
 _RULE_WIDTH = 60
 
@@ -82,6 +83,7 @@ class ApplyResult:
         errors: entries that cannot be converted.
         notes: remarks worth reading.
         idle_rules: rules of the recipe that matched nothing.
+        overflows: finite values that became infinite in a narrower type, counted while writing, by tensor.
         settings: what the Rust module must be told besides the weights: eps, activation, rotary theta… by this config.
         output_bytes: size of the output; 0 where the report forbids it.
         files: every file of the output, in order.
@@ -106,6 +108,7 @@ class ApplyResult:
     errors: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
     unmatched_rules: tuple[str, ...] = ()
+    overflows: Mapping[str, int] = field(default_factory=dict)
     settings: tuple[SettledSetting, ...] = ()
     output_bytes: int = 0
     files: tuple[str, ...] = ()
@@ -139,6 +142,7 @@ class ApplyResult:
             *("output_bytes", "files", "seconds", "allow_missing", "strict", "notes", "unmatched_rules"),
         )
         head.update({name: getattr(self, name) for name in plain})
+        head["overflows"] = dict(self.overflows)
         head["settings"] = {one.name: one.value for one in self.settings}
         head["applied"] = [_fields(entry) for entry in self.applied]
         head["skipped"] = [_fields(entry) for entry in self.skipped]
@@ -222,6 +226,12 @@ def _settings(settings: Iterable[SettledSetting]) -> Iterator[str]:
         yield f"{printable(one.name)}: {printable(value)}"
 
 
+def _overflows(counts: Mapping[str, int]) -> Iterator[str]:
+    """Say how many values of which tensor are lost, most first."""
+    for name, count in sorted(counts.items(), key=lambda item: -item[1]):
+        yield f"{printable(name)}  {count:,} value{'' if count == 1 else 's'}"
+
+
 def _headline(result: ApplyResult) -> Iterator[tuple[str, str]]:
     """Say what was converted how, one fact at a time: what it is about, and the fact."""
     root = f", root {printable(result.root)}" if result.root else ""
@@ -257,6 +267,8 @@ def _text(result: ApplyResult, limit: int) -> Iterator[str]:
         yield from _text_list("Rules that matched nothing", tuple(map(printable, result.unmatched_rules)), limit)
     if result.settings:
         yield from _text_list("Set these in your module", tuple(_settings(result.settings)), 0)
+    if result.overflows:
+        yield from _text_list(_OVERFLOWS, tuple(_overflows(result.overflows)), limit)
     if result.notes:
         yield from _text_list("Notes", tuple(map(printable, result.notes)), limit)
     yield "│"
@@ -306,6 +318,8 @@ def _markdown(result: ApplyResult, limit: int) -> Iterator[str]:
         listed.append(("Rules that matched nothing", result.unmatched_rules))
     if result.settings:
         listed.append(("Set these in your module", tuple(_settings(result.settings))))
+    if result.overflows:
+        listed.append((_OVERFLOWS, tuple(_overflows(result.overflows))))
     if result.notes:
         listed.append(("Notes", result.notes))
     for title, lines in listed:

@@ -21,6 +21,7 @@ from importer.arrays.evaluation import (
     write_to,
 )
 from importer.arrays.formulas import parse_formula
+from importer.arrays.kernels import OverflowCount
 from importer.arrays.nodes import Array
 from importer.arrays.provenance import source_files
 from importer.arrays.rearranging import parse_axis_pattern, rearrange
@@ -31,6 +32,7 @@ __all__ = [
     "BLOCK_BYTES",
     "Array",
     "Compressed",
+    "OverflowCount",
     "Sink",
     "Task",
     "Workspace",

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from importer.arrays.computed_storages import DeferredStorage
 from importer.arrays.constructors import contiguous
 from importer.arrays.formulas import parse_formula
-from importer.arrays.kernels import Cast, Dequantize, FormulaKernel, Scale
+from importer.arrays.kernels import Cast, Dequantize, FormulaKernel, OverflowCount, Scale
 from importer.arrays.nodes import Array
 from importer.arrays.views import broadcast, compute, narrow, permute, reshape
 from importer.dtypes import DTYPES, F32, F64, DType, Kind
@@ -30,8 +30,10 @@ _BOX_ELEMENTS = 1 << 20
 _REPRESENTATION = {"QI8": "I8", "QU8": "U8", "QI32": "I32"}
 
 
-def cast(array: Array, dtype: DType) -> Array:
+def cast(array: Array, dtype: DType, overflow: OverflowCount | None = None) -> Array:
     """Return the values in another type: a float as a float, an integer or boolean as an integer.
+
+    `overflow`, if given, has counted what became infinite once all has been read.
 
     Rounds to nearest even; out-of-range values become what torch makes of them (infinities or NaN, wrapped integers).
 
@@ -50,7 +52,7 @@ def cast(array: Array, dtype: DType) -> Array:
             f"{array.dtype} is not rounded to {dtype}: releases of torch disagree on what too large a value becomes",
             how="Keep the type, or cast to F16, BF16 or F32.",
         )
-    return compute(Cast(), dtype, [array])
+    return compute(Cast(overflow), dtype, [array])
 
 
 def elementwise(array: Array, expression: str) -> Array:

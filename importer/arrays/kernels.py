@@ -6,7 +6,8 @@ Kernels are frozen values, so that two plans can be compared. Not here: shapes, 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from importer.arrays.formulas import Formula
@@ -14,23 +15,64 @@ from importer.arrays.formulas import Formula
 if TYPE_CHECKING:
     import numpy as np
 
-__all__ = ["Cast", "Dequantize", "FormulaKernel", "Scale"]
+__all__ = ["Cast", "Dequantize", "FormulaKernel", "OverflowCount", "Scale"]
 
 _BF16 = "bfloat16"
 _WORD_BYTES = 4
 _INFINITY = 0x7F800000
 _NAN_BF16 = 0x7FC0
+_HALF_BYTES = 2
+_INFINITY_F16, _INFINITY_BF16 = 0x7C00, 0x7F80
+
+
+class OverflowCount:
+    """How many finite numbers have become infinite in a narrower type, by several workers together."""
+
+    __slots__ = ("_lock", "count")
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._lock = threading.Lock()
+
+    def add(self, values: np.ndarray, out: np.ndarray) -> None:
+        """Count those of one block."""
+        import numpy as np
+
+        if out.dtype.itemsize == _HALF_BYTES:
+            bits = out.view(np.uint16) & 0x7FFF
+            infinite = bits == (_INFINITY_BF16 if out.dtype.name == _BF16 else _INFINITY_F16)
+        else:
+            infinite = np.isinf(out)
+        if infinite.any():
+            found = int(np.count_nonzero(np.isfinite(values[infinite])))
+            with self._lock:
+                self.count += found
 
 
 @dataclass(frozen=True, slots=True)
 class Cast:
-    """A value cast, rounded to nearest even, the way torch does it: F64 goes to the 8 and 16-bit floats by way of F32."""
+    """A value cast, rounded to nearest even, the way torch does it: F64 goes to the 8 and 16-bit floats by way of F32.
+
+    Attributes:
+        overflow: counts what becomes infinite, if anybody wants to know.
+    """
+
+    overflow: OverflowCount | None = field(default=None, compare=False)
 
     def __call__(self, operands: list[np.ndarray], out: np.ndarray) -> None:
         """Write operand 0 in the type of `out`."""
         import numpy as np
 
         (values,) = operands
+        with np.errstate(all="ignore"):
+            self._cast(values, out)
+            if self.overflow is not None:
+                self.overflow.add(values, out)
+
+    @staticmethod
+    def _cast(values: np.ndarray, out: np.ndarray) -> None:
+        import numpy as np
+
         if values.dtype == np.float64 and out.dtype.itemsize < _WORD_BYTES:
             values = values.astype(np.float32)
         if values.dtype.name == _BF16 and out.dtype == np.float32:
@@ -38,8 +80,7 @@ class Cast:
         elif values.dtype == np.float32 and out.dtype.name == _BF16:
             _round(values.view(np.uint32), out.view(np.uint16))
         else:
-            with np.errstate(all="ignore"):
-                np.copyto(out, values, casting="unsafe")
+            np.copyto(out, values, casting="unsafe")
 
 
 @dataclass(frozen=True, slots=True)

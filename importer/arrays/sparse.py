@@ -1,7 +1,7 @@
-"""Sparse tensors made dense: elements scattered into zeros when the first of them is read.
+"""Sparse tensors made dense: zeros, and among them the elements that fall into what is read.
 
-Shapes settle at once; whether the indices lie inside of the shape is known only when they are read. The dense bytes are
-kept in memory, so callers bound them (`Limits.max_dense_bytes`). Not here: how a file spells sparse tensors.
+Shapes settle at once; whether the indices lie inside of the shape is known only when they are read. The elements are kept
+in memory, sorted by place; the dense bytes never are. Not here: how a file spells sparse tensors.
 
 Format facts: `torch.sparse_coo_tensor` (elements given twice add up) and `torch.sparse_compressed_tensor`; dimensions are
 batch, sparse and dense ones, in this order.
@@ -10,16 +10,16 @@ batch, sparse and dense ones, in this order.
 from __future__ import annotations
 
 import math
+import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from importer.arrays.computed_storages import DeferredStorage
 from importer.arrays.constructors import contiguous
 from importer.arrays.nodes import Array
 from importer.dtypes import Kind
-from importer.errors import Location, TensorError
+from importer.errors import Location, TensorError, shown
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +58,7 @@ def scatter(indices: Array, values: Array, shape: Sequence[int], where: Location
     if not 0 < rank <= len(shape) or values.shape != (indices.shape[1], *shape[rank:]):
         raise _misfit(where, indices=indices, values=values, shape=shape)
     _check_types(where, values, indices)
-    return _dense(values, shape, where, partial(_fill_coordinates, indices, values, where))
+    return _dense(values, shape, where, partial(_place_coordinates, indices, tuple(shape), where))
 
 
 def scatter_compressed(parts: Compressed, shape: Sequence[int], where: Location) -> Array:
@@ -82,52 +82,112 @@ def scatter_compressed(parts: Compressed, shape: Sequence[int], where: Location)
     ):
         raise _misfit(where, indices=bounds, others=others, values=values, shape=shape)
     _check_types(where, values, bounds, others)
-    return _dense(values, shape, where, partial(_fill_compressed, parts, (block[0], block[1]), where))
+    return _dense(values, shape, where, partial(_place_compressed, parts, (block[0], block[1]), tuple(shape), where))
 
 
-def _dense(values: Array, shape: Sequence[int], where: Location, fill: Callable[[np.ndarray], None]) -> Array:
-    """Return the array that is zeros and then what `fill` puts into them."""
+def _dense(values: Array, shape: Sequence[int], where: Location, place: Callable[[], np.ndarray]) -> Array:
+    """Return the array that is zeros and, at the flat indices `place` gives for them, the values."""
+    return contiguous(_Scattered(values, math.prod(shape), where, place), values.dtype, shape)
 
-    def produce() -> memoryview:
+
+@dataclass(slots=True, eq=False)
+class _Scattered:
+    """The dense bytes of a sparse tensor, put together where they are read.
+
+    Attributes:
+        values: the elements, as stored.
+        size: number of dense elements.
+        where: for errors.
+        place: computes the flat index of every number in `values`, in their order.
+    """
+
+    values: Array
+    size: int
+    where: Location
+    place: Callable[[], np.ndarray]
+    _sorted: tuple[np.ndarray, np.ndarray] | None = field(default=None, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Length in bytes."""
+        return self.size * self.values.dtype.itemsize
+
+    @property
+    def operands(self) -> tuple[Array, ...]:
+        """The elements, as for `DeferredStorage`."""
+        return (self.values,)
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        """Fill the buffer; elements given twice add up in the order they are stored in.
+
+        Raises:
+            TensorError: an index is outside of the shape, or bounds do not cover the elements.
+        """
         import numpy as np
 
-        made = np.zeros(tuple(shape), values.dtype.numpy())
-        fill(made)
-        return made.reshape(-1).view(np.uint8).data
+        with self._lock:
+            indices, values = self._sorted = self._sorted or self._read()
+        itemsize = values.dtype.itemsize
+        first, last = offset // itemsize, -(-(offset + len(buffer)) // itemsize)
+        begin, end = np.searchsorted(indices, (first, last))
+        made = np.zeros(last - first, values.dtype)
+        with np.errstate(all="ignore"):
+            np.add.at(made, indices[begin:end] - first, values[begin:end])
+        skipped = offset - first * itemsize
+        buffer[:] = made.view(np.uint8).data[skipped : skipped + len(buffer)]
 
-    storage = DeferredStorage(math.prod(shape) * values.dtype.itemsize, where, produce, (values,))
-    return contiguous(storage, values.dtype, shape)
+    def _read(self) -> tuple[np.ndarray, np.ndarray]:
+        import numpy as np
+
+        from importer.arrays.evaluation import to_numpy
+
+        indices = self.place()
+        order = np.argsort(indices, kind="stable")
+        return indices[order], to_numpy(self.values).reshape(-1)[order]
 
 
-def _fill_coordinates(indices: Array, values: Array, where: Location, made: np.ndarray) -> None:
+def _place_coordinates(indices: Array, shape: Sequence[int], where: Location) -> np.ndarray:
+    """Return the flat index of every number of a COO tensor."""
     import numpy as np
 
     from importer.arrays.evaluation import to_numpy
 
     places = to_numpy(indices).astype(np.int64)
-    _check_range(places, made.shape[: len(places)], where)
-    np.add.at(made, tuple(places), to_numpy(values))
+    rank = len(places)
+    _check_range(places, shape[:rank], where)
+    flat = np.zeros(places.shape[1], np.int64)
+    for place, size in zip(places, shape[:rank], strict=True):
+        flat = flat * size + place
+    dense = math.prod(shape[rank:])
+    return (flat[:, None] * dense + np.arange(dense)).reshape(-1)
 
 
-def _fill_compressed(parts: Compressed, block: tuple[int, int], where: Location, made: np.ndarray) -> None:
+def _place_compressed(parts: Compressed, block: tuple[int, int], shape: Sequence[int], where: Location) -> np.ndarray:
+    """Return the flat index of every number of a compressed tensor."""
     import numpy as np
 
     from importer.arrays.evaluation import to_numpy
 
     bounds, others = (to_numpy(indices).astype(np.int64) for indices in (parts.bounds, parts.others))
-    values = to_numpy(parts.values)
     batch = bounds.shape[:-1]
-    rows, columns, *dense = made.shape[len(batch) :]
-    blocks = (rows // block[0], block[0], columns // block[1], block[1])
-    grid = made.reshape(*batch, *blocks, *dense)
-    for place in np.ndindex(*batch):
+    rows, columns, *dense = shape[len(batch) :]
+    inner = math.prod(dense)
+    # Within a block: its rows, its columns, then what is dense.
+    within = [
+        np.arange(size).reshape(1, *(-1 if axis == at else 1 for at in range(3)))
+        for axis, size in enumerate((*block, inner))
+    ]
+    found = [np.zeros((0, *block, inner), np.int64)]
+    for number, place in enumerate(np.ndindex(*batch)):
         counts = _counts(bounds[place], others.shape[-1], where)
         pair = [np.repeat(np.arange(counts.size), counts), others[place]]
         if parts.by_column:
             pair.reverse()
-        _check_range(pair, blocks[::2], where)
-        cells = np.moveaxis(grid[place], 1, 2)
-        np.add.at(cells, tuple(pair), values[place].reshape(-1, *block, *dense))
+        _check_range(pair, (rows // block[0], columns // block[1]), where)
+        row, column = (one.reshape(-1, 1, 1, 1) * size for one, size in zip(pair, block, strict=True))
+        found.append(((number * rows + row + within[0]) * columns + column + within[1]) * inner + within[2])
+    return np.concatenate(found).reshape(-1)
 
 
 def _counts(bounds: np.ndarray, elements: int, where: Location) -> np.ndarray:
@@ -160,4 +220,4 @@ def _check_types(where: Location, values: Array, *indices: Array) -> None:
 
 def _misfit(where: Location, *, shape: Sequence[int], **parts: Array) -> TensorError:
     listed = ", ".join(f"{name} {list(part.shape)}" for name, part in parts.items())
-    return TensorError(f"{listed} do not make a sparse tensor of shape {list(shape)}", where=where, how=_HOW)
+    return TensorError(f"{listed} do not make a sparse tensor of shape {shown(list(shape))}", where=where, how=_HOW)

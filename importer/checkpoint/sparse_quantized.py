@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from importer.arrays import Array, Compressed, dequantize, from_bytes, full, scatter, scatter_compressed
+from importer.budgets import Budget
 from importer.checkpoint.found import Dense, NotDense, Packed
 from importer.dtypes import F32, F64, I8, I32, I64, U8, DType
 from importer.errors import Location, TensorError, shown
@@ -29,6 +30,8 @@ _INTEGERS: dict[str, DType] = {"QI8": I8, "QU8": U8, "QI32": I32}
 
 class PartReader(Protocol):
     """What reads the parts such a tensor is made of."""
+
+    budget: Budget
 
     options: Options
     where: Location
@@ -81,6 +84,7 @@ def rebuild_sparse(reader: PartReader, args: tuple[object, ...]) -> Dense | NotD
     return NotDense(layout, f"shape {shown(size)}, given by indices and values instead of dense elements")
 
 
+_SPARSE_BYTE = 20
 _LAYOUTS = ("sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc")
 
 
@@ -92,6 +96,8 @@ def _scattered(reader: PartReader, layout: str, parts: tuple[object, ...], shape
         what = f"made dense, a sparse tensor of shape {shown(shape)} is too large"
         how = "Leave sparse tensors as they are, or raise `{limit}`."
         raise limits.passed("max_dense_bytes", nbytes, what, reader.where, how)
+    # Its elements are kept in memory with their places; a file can repeat one without end.
+    reader.budget.spend(_SPARSE_BYTE * sum(array.nbytes for array in arrays), reader.where)
     if layout == "sparse_coo":
         indices, values = arrays
         return Dense(scatter(indices, values, shape, reader.where), None)

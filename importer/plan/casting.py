@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from importer.arrays import cast
+from importer.arrays import OverflowCount, cast
 from importer.dtypes import BF16, F16, F32, DType, Kind
 from importer.options import DTypeChoice
 from importer.plan.planned import PlannedTensor, Problem
@@ -87,7 +87,8 @@ def _cast_step(step: PlannedTensor, choice: DTypeChoice | None, plan: DTypePlan)
     if dtype is None or dtype is step.array.dtype:
         return step
     trail = TrailStep(rule, step.name, step.name)
-    return replace(step, array=cast(step.array, dtype), trail=(*step.trail, trail))
+    overflow = OverflowCount() if dtype is not F32 or step.array.dtype.itemsize > F32.itemsize else None
+    return replace(step, array=cast(step.array, dtype, overflow), trail=(*step.trail, trail), overflow=overflow)
 
 
 def _wanted_by_recipe(step: PlannedTensor, plan: DTypePlan) -> tuple[DType | None, RuleRef]:

@@ -5,9 +5,9 @@ Not here: how a plan is made (`importer.plan.building`), and how it is shown (`i
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from importer.arrays import Array
+from importer.arrays import Array, OverflowCount
 from importer.dtypes import DType
 from importer.problems import Problem, Skipped
 from importer.recipes import SettledSetting, TrailStep
@@ -26,6 +26,7 @@ class PlannedTensor:
         trail: every rule, type and option that changed name, layout or dtype, in order.
         layer: Burn layer kind it belongs to, if known.
         param_id: burnpack parameter id, if any.
+        overflow: once it is written, how many of its values became infinite; None where its type was not narrowed.
     """
 
     name: str
@@ -34,6 +35,7 @@ class PlannedTensor:
     trail: tuple[TrailStep, ...] = ()
     layer: str | None = None
     param_id: int | None = None
+    overflow: OverflowCount | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
