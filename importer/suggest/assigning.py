@@ -6,9 +6,11 @@ decided alike. Not here: finding the blocks (`importer.suggest.aligning`).
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from importer.errors import UsageError
 from importer.suggest.fitting import Fitter
 from importer.suggest.likeness import are_foreign, likeness, says_the_same
 from importer.suggest.source_modules import SourceModule
@@ -16,6 +18,8 @@ from importer.suggest.target_modules import TargetModule
 
 __all__ = ["Pair", "SourceRow", "TargetRow", "assign"]
 
+_MAX_PAIRS = 1_000_000
+"""Pairs of modules in one block. The largest models have blocks of some 50 modules."""
 _MARGIN = 0.1
 """By how much a pair of names must be more alike than every rival pair."""
 _ORDER_WEIGHT = 0.25
@@ -68,14 +72,20 @@ class _Table:
         self.pairs: list[Pair] = []
         self._sources = dict(enumerate(sources))
         self._targets = dict(enumerate(targets))
+        _check_size(len(sources), len(targets))
         self._open: dict[int, dict[int, tuple[str, ...]]] = {}
+        self._rivals: dict[int, set[int]] = {s: set() for s in self._sources}
         self._likeness: dict[tuple[int, int], float] = {}
         for t, target in self._targets.items():
             fitting = {s: kinds for s, source in self._sources.items() if (kinds := _kinds(source, target, fitter))}
             self._open[t] = fitting
+            for s in fitting:
+                self._rivals[s].add(t)
             self._likeness.update({(s, t): likeness(self._sources[s].path, target.path) for s in fitting})
         self._is_complete = len(sources) == len(targets)
         self._parents: set[tuple[str, str]] = set()
+        self._source_parents = {s: _parent(source.path) for s, source in self._sources.items()}
+        self._target_parents = {t: _parent(target.path) for t, target in self._targets.items()}
 
     def by_name(self) -> bool:
         """Decide the pairs whose names say the same, and no rival comes near."""
@@ -87,16 +97,22 @@ class _Table:
 
     def by_elimination(self) -> bool:
         """Decide one pair where nothing else is left on either side."""
-        for s, t in self._pairs():
-            if len(self._open[t]) == 1 and len(self._rivals(s)) == 1:
-                return self._decide([(s, t, self._foreign(s, t))])
+        for t, fitting in self._open.items():
+            for s in fitting if len(fitting) == 1 else ():
+                if len(self._rivals[s]) == 1:
+                    return self._decide([(s, t, self._foreign(s, t))])
         return False
 
     def by_parent(self) -> bool:
         """Decide the pairs that are the only ones between two parents of which other children are paired."""
+        between: dict[tuple[str, str], list[tuple[int, int]]] = {}
         for s, t in self._pairs():
-            parents = _parents(self._sources[s], self._targets[t])
-            if parents in self._parents and self._is_only_between(parents, s, t):
+            parents = (self._source_parents[s], self._target_parents[t])
+            if parents in self._parents:
+                between.setdefault(parents, []).append((s, t))
+        only = {pair for pairs in between.values() for pair in _alone(pairs)}
+        for s, t in self._pairs() if only else ():
+            if (s, t) in only:
                 return self._decide([(s, t, self._foreign(s, t))])
         return False
 
@@ -104,7 +120,7 @@ class _Table:
         """Decide the rest by names and order, each with a mark."""
         ranks = self._ranks()
         scored = [(self._likeness[s, t] - _ORDER_WEIGHT * ranks[s, t], s, t) for s, t in self._pairs()]
-        alike = {(s, t): max(len(self._open[t]), len(self._rivals(s))) for s, t in self._pairs()}
+        alike = {(s, t): max(len(self._open[t]), len(self._rivals[s])) for s, t in self._pairs()}
         for _, s, t in sorted(scored, key=lambda entry: (-entry[0], entry[2], entry[1])):
             if t in self._open and s in self._open[t]:
                 self._decide([(s, t, f"1 of {alike[s, t]} of this shape")])
@@ -124,20 +140,12 @@ class _Table:
     def _pairs(self) -> list[tuple[int, int]]:
         return [(s, t) for t, fitting in self._open.items() for s in fitting]
 
-    def _rivals(self, s: int) -> list[int]:
-        return [t for t, fitting in self._open.items() if s in fitting]
-
     def _leads(self, s: int, t: int) -> bool:
         """Whether the names are more alike than those of every other pair with either side."""
         least = self._likeness[s, t] - _MARGIN
         return all(self._likeness[other, t] < least for other in self._open[t] if other != s) and all(
-            self._likeness[s, other] < least for other in self._rivals(s) if other != t
+            self._likeness[s, other] < least for other in self._rivals[s] if other != t
         )
-
-    def _is_only_between(self, parents: tuple[str, str], s: int, t: int) -> bool:
-        inside = [pair for pair in self._pairs() if _parents(self._sources[pair[0]], self._targets[pair[1]]) == parents]
-        own = [pair for pair in inside if s == pair[0] or t == pair[1]]
-        return own == [(s, t)]
 
     def _decide(self, found: Iterator[tuple[int, int, str]] | Sequence[tuple[int, int, str]]) -> bool:
         decided = list(found)
@@ -146,9 +154,11 @@ class _Table:
             self.pairs.append(Pair(source, target, self._open[t][s], doubt))
             if not doubt:
                 self._parents.add(_parents(source, target))
-            del self._open[t]
-            for fitting in self._open.values():
-                fitting.pop(s, None)
+            for other in self._open.pop(t):
+                self._rivals[other].discard(t)
+            for rival in self._rivals[s]:
+                del self._open[rival][s]
+            self._rivals[s] = set()
         return bool(decided)
 
 
@@ -164,4 +174,27 @@ def _kinds(source: SourceRow, target: TargetRow, fitter: Fitter) -> tuple[str, .
 
 
 def _parents(source: SourceRow, target: TargetRow) -> tuple[str, str]:
-    return source.path.rpartition(".")[0], target.path.rpartition(".")[0]
+    return _parent(source.path), _parent(target.path)
+
+
+def _parent(path: str) -> str:
+    return path.rpartition(".")[0]
+
+
+def _alone(pairs: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Return the pairs of which neither side is in another one."""
+    sources, targets = Counter(s for s, _ in pairs), Counter(t for _, t in pairs)
+    return [(s, t) for s, t in pairs if sources[s] == targets[t] == 1]
+
+
+def _check_size(sources: int, targets: int) -> None:
+    """Refuse to compare what nobody could check.
+
+    Raises:
+        UsageError: there are too many modules that stand beside one another; repeated ones count once.
+    """
+    if sources * targets > _MAX_PAIRS:
+        raise UsageError(
+            f"{sources} modules of the source would be compared with {targets} of the target, one by one",
+            how="Write the recipe by hand, for one part of the model at a time (--root KEY).",
+        )

@@ -64,9 +64,9 @@ def likeness(one: str, other: str) -> float:
 
 def says_the_same(one: str, other: str) -> bool:
     """Whether the last segments are one word in two spellings (`LayerNorm`, `layer_norm`), or name one role."""
-    plain = [re.sub(r"[^a-z0-9]", "", path.rpartition(".")[2].lower()) for path in (one, other)]
-    if plain[0] == plain[1]:
-        return not plain[0].isdecimal() or one == other
+    plain = _plain(one)
+    if plain == _plain(other):
+        return not plain.isdecimal() or one == other
     return role(one) is not None and role(one) == role(other)
 
 
@@ -91,6 +91,12 @@ def hint(path: str) -> str | None:
 def has_rotary_role(path: str) -> bool:
     """Whether a path names a query or key projection, or a norm of either: what a rotary embedding may permute."""
     return role(path) in _ROTARY or _NORM_OF_ROTARY.search(path) is not None
+
+
+@lru_cache(maxsize=4096)
+def _plain(path: str) -> str:
+    """Return the letters and digits of a path's last segment."""
+    return re.sub(r"[^a-z0-9]", "", path.rpartition(".")[2].lower())
 
 
 @lru_cache(maxsize=4096)

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from importer.arrays import full
 from importer.checkpoint import Tensor
@@ -22,6 +23,8 @@ from importer.suggest.quoting import pattern_text, quoted
 
 __all__ = ["RenameRule", "rename_rules"]
 
+_LONGEST_SEGMENT = 200
+"""Characters of a segment in which a word is looked for; no field has a name like that."""
 _SETTLED = "="
 """Put before names that are done, where one rule's outcome looks like another's source; a last rule removes it."""
 
@@ -255,11 +258,21 @@ def _mergeable(draft: _Draft) -> Iterator[tuple[object, _RuleMember]]:
             yield key, _RuleMember(draft, s, t, _Choice(before, (word,), after), (left, right))
 
 
+@lru_cache(maxsize=4096)
 def _common(one: str, other: str) -> str:
     """Return the longest text both have, whole words first, the first of equals."""
-    texts = (one[i:j] for i in range(len(one)) for j in range(i + 1, len(one) + 1))
-    fitting = (text for text in texts if _is_word_in(text, one) and _is_word_in(text, other))
-    return max(fitting, key=lambda text: (text in one.split("_") and text in other.split("_"), len(text)), default="")
+    if min(len(one), len(other)) > _LONGEST_SEGMENT:
+        return ""
+    words = [word for word in one.split("_") if word and word in other.split("_")]
+    fitting = [word for word in words if _is_word_in(word, one) and _is_word_in(word, other)]
+    if fitting:
+        return max(fitting, key=len)
+    for length in range(min(len(one), len(other)), 0, -1):
+        for begin in range(len(one) - length + 1):
+            text = one[begin : begin + length]
+            if text in other and _is_word_in(text, one) and _is_word_in(text, other):
+                return text
+    return ""
 
 
 def _is_word_in(text: str, segment: str) -> bool:

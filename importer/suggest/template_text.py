@@ -21,6 +21,8 @@ _YAML_WORDS = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}
 _RESERVED = {one.name for one in RESERVED_KEYS}
 _LOOP_NAMES = "ijklmopq"
 _COMMENT_COLUMN = 60
+_MAX_DEPTH = 64
+"""Levels of a template; what a path has beyond stands in its last key."""
 _SAME_TENSORS = {"LayerNorm": "GroupNorm, InstanceNorm", "RmsNorm": "LayerNorm(d, bias=False)"}
 
 
@@ -41,10 +43,15 @@ class Line:
 
 @dataclass(slots=True)
 class _Node:
-    """A segment of paths, with the line of the layer that stands at it, if one does."""
+    """A segment of paths, with the line of the layer that stands at it, if one does.
+
+    The lines below it are kept by depth: they are compared with those of its neighbours before they are printed, and each
+    level would double the work of the one below.
+    """
 
     children: dict[str, _Node] = field(default_factory=dict)
     layer: Line | None = None
+    lines: dict[int, tuple[Line, ...]] = field(default_factory=dict)
 
 
 def template_text(units: Sequence[TargetModule]) -> str:
@@ -79,14 +86,22 @@ def target_lines(layers: Iterable[tuple[str, str, str]]) -> Iterator[Line]:
     root = _Node()
     for path, call, comment in layers:
         node = root
-        for segment in path.split("."):
+        for segment in path.split(".", _MAX_DEPTH):
             node = node.children.setdefault(segment, _Node())
         node.layer = Line(call, comment)
     yield from _children(root, 0)
 
 
-def _children(node: _Node, depth: int, prefix: str = "") -> Iterator[Line]:
-    """Yield what stands below a node; runs of equal list elements become loops."""
+def _children(node: _Node, depth: int, prefix: str = "") -> Iterable[Line]:
+    """Return what stands below a node; runs of equal list elements become loops."""
+    if prefix:
+        return _made(node, depth, prefix)
+    if depth not in node.lines:
+        node.lines[depth] = tuple(_made(node, depth, prefix))
+    return node.lines[depth]
+
+
+def _made(node: _Node, depth: int, prefix: str) -> Iterator[Line]:
     for segment, child in node.children.items():
         key, end = _collapsed(prefix + segment, child)
         if end.layer is None and all(name.isdecimal() for name in end.children):
