@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -11,52 +12,50 @@ from tests.numbers.forward import convnets, decoders, encoders, sequences, visio
 from tests.numbers.forward.plain import PLAIN
 from tests.numbers.forward.recorded import Forward, check, converted, folders
 
-FAMILIES: dict[str, Forward] = {
+BY_MODEL_TYPE: dict[str, Forward] = {
+    **dict.fromkeys(("bert", "distilbert", "roberta", "xlm-roberta"), encoders.bert),
+    **dict.fromkeys(
+        ("gemma2", "gemma3_text", "llama", "mistral", "mixtral", "olmo2", "phi3", "qwen2", "qwen3", "qwen3_moe"),
+        decoders.llama_like,
+    ),
+    **dict.fromkeys(("clip", "clip_text_model", "clip_vision_model"), vision.clip),
+    **dict.fromkeys(("deit", "vit"), vision.vit),
+    **dict.fromkeys(("hubert", "wav2vec2"), sequences.wav2vec2),
+    **dict.fromkeys(("mt5", "t5"), sequences.t5),
     "albert": encoders.albert,
     "bart": sequences.bart,
-    "bert": encoders.bert,
     "bloom": decoders.bloom,
-    "clip": vision.clip,
     "convnext": convnets.convnext,
     "deberta-v2": encoders.deberta,
     "dinov2": vision.dinov2,
-    "distilbert": encoders.bert,
-    "efficientnet-timm": convnets.efficientnet_timm,
     "falcon": decoders.falcon,
-    "gemma2": decoders.llama_like,
-    "gemma3": decoders.llama_like,
-    "gpt-neox": decoders.gpt_neox,
     "gpt2": decoders.gpt2,
-    "llama": decoders.llama_like,
+    "gpt_neox": decoders.gpt_neox,
     "mamba": decoders.mamba,
-    "minilm": encoders.bert,
-    "mistral": decoders.llama_like,
-    "mixtral": decoders.llama_like,
-    "mobilenet_v2": convnets.mobilenet_v2,
     "modernbert": encoders.modernbert,
     "mpnet": encoders.mpnet,
-    "olmo2": decoders.llama_like,
     "opt": decoders.opt,
-    "phi3": decoders.llama_like,
-    "qwen2": decoders.llama_like,
-    "qwen3": decoders.llama_like,
-    "qwen3-moe": decoders.llama_like,
-    "resnet": convnets.resnet,
-    "roberta": encoders.bert,
     "segformer": vision.segformer,
-    "siglip-vision": vision.siglip_vision,
+    "siglip_text_model": vision.siglip_text,
+    "siglip_vision_model": vision.siglip_vision,
     "swin": vision.swin,
-    "t5": sequences.t5,
-    "vit": vision.vit,
-    "vit-timm": vision.vit_timm,
-    "wav2vec2": sequences.wav2vec2,
     "whisper": sequences.whisper,
+}
+WITHOUT_CONFIG: dict[str, Forward] = {
+    "efficientnet-timm": convnets.efficientnet_timm,
+    "mobilenet_v2": convnets.mobilenet_v2,
+    "resnet": convnets.resnet,
+    "vit-timm": vision.vit_timm,
+    **PLAIN,
 }
 FOLDERS = list(folders())
 
 
 def _forward(folder: Path) -> Forward:
-    return (PLAIN if folder.parent.name == "torch-nn" else FAMILIES)[folder.name]
+    config = folder / "config.json"
+    return (
+        BY_MODEL_TYPE[json.loads(config.read_text())["model_type"]] if config.exists() else WITHOUT_CONFIG[folder.name]
+    )
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)

@@ -109,8 +109,10 @@ def llama_like(run: Run) -> dict[str, Values]:
             before, after = ("", norm) if config["model_type"] == "olmo2" else (norm, _AFTER[norm])
             made = part(rms(x, layer, before, eps) if before else x)
             x = x + (rms(made, layer, after, eps) if f"{after}.gamma" in layer else made)
-    logits = dense(rms(x, params, "norm", eps), params, "output")
-    return {"logits": _capped(logits, config.get("final_logit_softcapping"))}
+    x = rms(x, params, "norm", eps)
+    if "output.weight" not in params:
+        return {"last_hidden_state": x}
+    return {"logits": _capped(dense(x, params, "output"), config.get("final_logit_softcapping"))}
 
 
 def gpt2(run: Run) -> dict[str, Values]:
@@ -127,7 +129,8 @@ def gpt2(run: Run) -> dict[str, Values]:
             mask=causal_mask(ids.shape[1]),
             eps=config["layer_norm_epsilon"],
         )
-    return {"logits": dense(normed(x, params, "norm", config["layer_norm_epsilon"]), params, "lm_head")}
+    x = normed(x, params, "norm", config["layer_norm_epsilon"])
+    return {"logits": dense(x, params, "lm_head")} if "lm_head.weight" in params else {"last_hidden_state": x}
 
 
 def opt(run: Run) -> dict[str, Values]:
@@ -205,7 +208,8 @@ def falcon(run: Run) -> dict[str, Values]:
     bias = causal_mask(ids.shape[1])
     if config["alibi"]:
         slopes = alibi_slopes(heads)[:, None, None] * np.arange(ids.shape[1])
-        bias = slopes * width**-0.5 + bias  # Falcon scales ALiBi with the scores
+        # Falcon scales ALiBi with the scores; transformers' eager attention, which recorded the outputs, adds it twice.
+        bias = 2 * slopes * width**-0.5 + bias
     x = params["word_embeddings.weight"][ids]
     for number in range(config["num_hidden_layers"]):
         layer = burn.below(params, f"h.{number}")

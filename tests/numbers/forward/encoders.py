@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log, sqrt
+from typing import Any
 
 import numpy as np
 
@@ -43,6 +44,28 @@ def _embedded(run: Run, prefix: str = "embeddings", *, after: int | None = None)
     return normed(x, params, f"{prefix}.layer_norm", eps)
 
 
+def _classified(x: Values, params: burn.Params, config: dict[str, Any]) -> dict[str, Values]:
+    """Run the task head that is there: of each token, of the first one, or of a span."""
+    if "qa_outputs.weight" in params:
+        start, end = np.moveaxis(dense(x, params, "qa_outputs"), -1, 0)
+        return {"start_logits": start, "end_logits": end}
+    if "classifier.out_proj.weight" in params:  # RoBERTa's classifier
+        return {"logits": dense(np.tanh(dense(x[:, 0], params, "classifier.dense")), params, "classifier.out_proj")}
+    if "pre_classifier.weight" in params:  # DistilBERT's
+        return {"logits": dense(burn.relu(dense(x[:, 0], params, "pre_classifier")), params, "classifier")}
+    pooler = next(
+        (path for path in ("pooler.output", "albert.pooler", "pooler.dense") if f"{path}.weight" in params), ""
+    )
+    if pooler:
+        pooled = dense(x[:, 0], params, pooler)
+        x = ACTIVATIONS[config["pooler_hidden_act"]](pooled) if pooler == "pooler.dense" else np.tanh(pooled)
+    return {"logits": dense(x, params, "classifier")}
+
+
+def _has_task_head(params: burn.Params) -> bool:
+    return any(f"{path}.weight" in params for path in ("qa_outputs", "classifier", "classifier.out_proj"))
+
+
 def _pooled(x: Values, params: burn.Params, path: str) -> dict[str, Values]:
     """Return the pooled output where the model has it."""
     outputs = {"last_hidden_state": x}
@@ -68,10 +91,16 @@ def bert(run: Run) -> dict[str, Values]:
             mask=padding_mask(run.inputs),
             eps=eps,
         )
+    return _finished(x, params, config, "pooler.output")
+
+
+def _finished(x: Values, params: burn.Params, config: dict[str, Any], pooler: str) -> dict[str, Values]:
+    """Run whatever stands on the encoder."""
     if "lm_head.decoder.weight" in params:
         hidden = burn.gelu(dense(x, params, "lm_head.dense"))
-        return {"logits": dense(normed(hidden, params, "lm_head.layer_norm", eps), params, "lm_head.decoder")}
-    return _pooled(x, params, "pooler.output")
+        hidden = normed(hidden, params, "lm_head.layer_norm", config.get("layer_norm_eps", 1e-12))
+        return {"logits": dense(hidden, params, "lm_head.decoder")}
+    return _classified(x, params, config) if _has_task_head(params) else _pooled(x, params, pooler)
 
 
 def albert(run: Run) -> dict[str, Values]:
@@ -93,7 +122,7 @@ def albert(run: Run) -> dict[str, Values]:
         hidden = normed(ACTIVATIONS[activation](dense(x, params, "mlm_dense")), params, "mlm_layer_norm", eps)
         words = params["albert.embeddings.word_embeddings.weight"]
         return {"logits": hidden @ words.T + params["mlm_decoder_bias"]}
-    return _pooled(x, params, "albert.pooler")
+    return _finished(x, params, config, "albert.pooler")
 
 
 def _post_norm_block(x: Values, layer: burn.Params, attended: Values, activation: str, eps: float) -> Values:
@@ -115,7 +144,7 @@ def mpnet(run: Run) -> dict[str, Values]:
         layer = burn.below(params, f"encoder.layers.{number}")
         attended = self_attention(x, burn.below(layer, "attention"), heads, bias)
         x = _post_norm_block(x, layer, attended, config["hidden_act"], eps)
-    return _pooled(x, params, "pooler.output")
+    return _finished(x, params, config, "pooler.output")
 
 
 def _deberta_positions(size: int, buckets: int, furthest: int) -> Values:
@@ -138,10 +167,10 @@ def deberta(run: Run) -> dict[str, Values]:
     size = x.shape[1]
     furthest = config["max_relative_positions"]
     furthest = furthest if furthest > 0 else config["max_position_embeddings"]
-    buckets = config["position_buckets"]
+    buckets = config.get("position_buckets", -1)
     span = buckets if buckets > 0 else furthest
     relative = _deberta_positions(size, buckets, furthest)
-    table = params["encoder.rel_embeddings.weight"]
+    table = params.get("encoder.rel_embeddings.weight", np.zeros((0, x.shape[-1])))
     if "encoder.layer_norm.gamma" in params:
         table = normed(table, params, "encoder.layer_norm", eps)
     table = table[None, : 2 * span]
@@ -154,18 +183,18 @@ def deberta(run: Run) -> dict[str, Values]:
         )
         scale = 1 / sqrt(query.shape[-1] * (1 + len(set(kinds))))
         bias = padding_mask(run.inputs)
-        if "c2p" in kinds:
+        if "c2p" in kinds and len(table[0]):
             name = "pos_key" if "attention.pos_key.weight" in layer else "key"
             by_distance = query @ burn.heads_of(dense(table, layer, f"attention.{name}"), heads).swapaxes(-1, -2)
             bias = bias + by_distance[:, :, rows, to_key] * scale
-        if "p2c" in kinds:
+        if "p2c" in kinds and len(table[0]):
             name = "pos_query" if "attention.pos_query.weight" in layer else "query"
             by_distance = key @ burn.heads_of(dense(table, layer, f"attention.{name}"), heads).swapaxes(-1, -2)
             to_query = np.clip(-relative + span, 0, 2 * span - 1)
             bias = bias + by_distance[:, :, rows, to_query].swapaxes(-1, -2) * scale
         attended = dense(mix(query, key, value, bias, scale), layer, "attention.output")
         x = _post_norm_block(x, layer, attended, config["hidden_act"], eps)
-    return {"last_hidden_state": x}
+    return _finished(x, params, config, "pooler.output")
 
 
 def modernbert(run: Run) -> dict[str, Values]:
@@ -173,11 +202,13 @@ def modernbert(run: Run) -> dict[str, Values]:
     config, params = run.config, run.params
     eps, heads = config["norm_eps"], config["num_attention_heads"]
     x = normed(params["embeddings.tok_embeddings.weight"][run.inputs["input_ids"]], params, "embeddings.norm", eps)
+    every = config.get("global_attn_every_n_layers", 3)
+    kinds = config.get("layer_types") or ["sliding_attention" if n % every else "full_attention" for n in range(99)]
     times = np.arange(x.shape[1])
     near = np.where(abs(times[:, None] - times) <= config["local_attention"] // 2, 0.0, -1e30)
     for number in range(config["num_hidden_layers"]):
         layer = burn.below(params, f"layers.{number}")
-        local = number % config["global_attn_every_n_layers"] != 0
+        local = kinds[number] == "sliding_attention"
         inner = normed(x, layer, "attn_norm", eps) if "attn_norm.gamma" in layer else x
         query, key, value = (burn.heads_of(dense(inner, layer, f"attn.{n}"), heads) for n in ("query", "key", "value"))
         theta = theta_of(config, "sliding_attention" if local else "full_attention")
@@ -191,4 +222,9 @@ def modernbert(run: Run) -> dict[str, Values]:
     if "head.decoder.weight" in params:
         hidden = ACTIVATIONS[config["classifier_activation"]](dense(x, params, "head.dense"))
         return {"logits": dense(normed(hidden, params, "head.norm", eps), params, "head.decoder")}
+    if "head.classifier.weight" in params:
+        hidden = normed(
+            ACTIVATIONS[config["classifier_activation"]](dense(x[:, 0], params, "head.dense")), params, "head.norm", eps
+        )
+        return {"logits": dense(hidden, params, "head.classifier")}
     return {"last_hidden_state": x}

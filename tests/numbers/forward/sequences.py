@@ -55,6 +55,8 @@ def bart(run: Run) -> dict[str, Values]:
     for number in range(config["decoder_layers"]):
         layer, heads = burn.below(params, f"decoder.layers.{number}"), config["decoder_attention_heads"]
         x = _bart_decoder_layer(x, memory, layer, heads, activation, mask)
+    if "lm_head.weight" not in params:
+        return {"last_hidden_state": x}
     return {"logits": dense(x, params, "lm_head") + params.get("final_logits_bias", np.zeros(1))}
 
 
@@ -96,7 +98,9 @@ def t5(run: Run) -> dict[str, Values]:
     if "decoder_input_ids" not in run.inputs:
         return {"last_hidden_state": memory}
     x = stack("decoder", run.inputs["decoder_input_ids"], config["num_decoder_layers"], memory)
-    scaled = config.get("scale_decoder_outputs", config.get("tie_word_embeddings", True))
+    scaled = config.get(
+        "scale_decoder_outputs", config["model_type"] == "t5" and config.get("tie_word_embeddings", True)
+    )
     return {"logits": dense(x * config["d_model"] ** -0.5 if scaled else x, params, "lm_head")}
 
 
@@ -128,7 +132,10 @@ def whisper(run: Run) -> dict[str, Values]:
         inner = normed(x, layer, "cross_attn_norm", 1e-5)
         x = x + burn.attention(inner, memory, memory, burn.below(layer, "cross_attn"), heads)
         x = x + feed_forward(x, layer)
-    return {"logits": dense(normed(x, params, "decoder.norm", 1e-5), params, "decoder.proj_out")}
+    x = normed(x, params, "decoder.norm", 1e-5)
+    if "decoder.proj_out.weight" not in params:
+        return {"last_hidden_state": x}
+    return {"logits": dense(x, params, "decoder.proj_out")}
 
 
 def _group_norm(x: Values, params: burn.Params, groups: int, eps: float = 1e-5) -> Values:

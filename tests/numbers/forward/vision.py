@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from tests.adapters.samples import Values
@@ -71,7 +73,7 @@ def dinov2(run: Run) -> dict[str, Values]:
     if "classifier.weight" in params:
         seen = np.concatenate([x[:, 0], x[:, 1:].mean(1)], -1)
         return {"logits": dense(seen, params, "classifier")}
-    return {"last_hidden_state": x}
+    return {"last_hidden_state": x, "pooler_output": x[:, 0]}
 
 
 def _encoder(x: Values, params: burn.Params, heads: int, activation: str, mask: Values, eps: float) -> Values:
@@ -85,28 +87,58 @@ def _encoder(x: Values, params: burn.Params, heads: int, activation: str, mask: 
     return x
 
 
-def clip(run: Run) -> dict[str, Values]:
-    """Run both towers; text is pooled where its end token is, images at the class token, both compared by angle."""
-    text, vision = run.config["text_config"], run.config["vision_config"]
-    ids, tower = run.inputs["input_ids"], burn.below(run.params, "text_model")
+def _text_tower(run: Run, config: dict[str, Any]) -> tuple[Values, Values]:
+    """Return the states and the pooled one: at the first end token, or, where the config says 2, at the largest id."""
+    ids, tower, eps = run.inputs["input_ids"], burn.below(run.params, "text_model"), config["layer_norm_eps"]
     x = tower["embeddings.token_embedding.weight"][ids] + tower["embeddings.position_embedding.weight"][: ids.shape[1]]
-    mask, heads = causal_mask(ids.shape[1]), text["num_attention_heads"]
-    x = _encoder(x, tower, heads, text["hidden_act"], mask, text["layer_norm_eps"])
-    x = normed(x, tower, "post_norm", text["layer_norm_eps"])
-    ends = ids.argmax(1) if text["eos_token_id"] == 2 else (ids == text["eos_token_id"]).argmax(1)
-    text_embeds = dense(x[np.arange(len(x)), ends], run.params, "text_projection")
+    x = _encoder(x, tower, config["num_attention_heads"], config["hidden_act"], causal_mask(ids.shape[1]), eps)
+    x = normed(x, tower, "post_norm", eps)
+    ends = ids.argmax(1) if config["eos_token_id"] == 2 else (ids == config["eos_token_id"]).argmax(1)
+    return x, x[np.arange(len(x)), ends]
 
-    tower, eps = burn.below(run.params, "vision_model"), vision["layer_norm_eps"]
+
+def _image_tower(run: Run, config: dict[str, Any]) -> tuple[Values, Values]:
+    """Return the states, unnormed, and the class token through the last norm."""
+    tower, eps = burn.below(run.params, "vision_model"), config["layer_norm_eps"]
     x = patches(run.inputs["pixel_values"], tower, "embeddings.patch_embedding")
     own = np.broadcast_to(tower["embeddings.class_embedding"], (len(x), 1, x.shape[-1]))
     x = np.concatenate([own, x], 1) + tower["embeddings.position_embedding.weight"]
     x = normed(x, tower, "pre_norm", eps)
-    x = _encoder(x, tower, vision["num_attention_heads"], vision["hidden_act"], _NO_MASK, eps)
-    image_embeds = dense(normed(x[:, 0], tower, "post_norm", eps), run.params, "visual_projection")
+    x = _encoder(x, tower, config["num_attention_heads"], config["hidden_act"], _NO_MASK, eps)
+    return x, normed(x[:, 0], tower, "post_norm", eps)
 
-    text_embeds, image_embeds = (e / np.linalg.norm(e, axis=-1, keepdims=True) for e in (text_embeds, image_embeds))
-    logits = image_embeds @ text_embeds.T * np.exp(run.params["logit_scale"])
-    return {"text_embeds": text_embeds, "image_embeds": image_embeds, "logits_per_image": logits}
+
+def clip(run: Run) -> dict[str, Values]:
+    """Run the towers that are there; two are compared by angle."""
+    outputs, params = {}, run.params
+    if "text_model.post_norm.gamma" in params:
+        x, pooled = _text_tower(run, run.config.get("text_config", run.config))
+        outputs |= {"last_hidden_state": x, "pooler_output": pooled}
+        if "text_projection.weight" in params:
+            outputs["text_embeds"] = dense(pooled, params, "text_projection")
+    if "vision_model.post_norm.gamma" in params:
+        x, pooled = _image_tower(run, run.config.get("vision_config", run.config))
+        outputs |= {"last_hidden_state": x, "pooler_output": pooled}
+        if "visual_projection.weight" in params:
+            outputs["image_embeds"] = dense(pooled, params, "visual_projection")
+    if "logit_scale" in params:
+        for name in ("text_embeds", "image_embeds"):
+            outputs[name] = outputs[name] / np.linalg.norm(outputs[name], axis=-1, keepdims=True)
+        scores = outputs["image_embeds"] @ outputs["text_embeds"].T
+        outputs["logits_per_image"] = scores * np.exp(params["logit_scale"])
+    return outputs
+
+
+def siglip_text(run: Run) -> dict[str, Values]:
+    """Run burn::nn's TransformerEncoder without a causal mask; text is pooled at its last position."""
+    config, tower = run.config, burn.below(run.params, "text_model")
+    ids, eps = run.inputs["input_ids"], config["layer_norm_eps"]
+    x = tower["embeddings.token_embedding.weight"][ids] + tower["embeddings.position_embedding.weight"][: ids.shape[1]]
+    for number in range(config["num_hidden_layers"]):
+        layer, heads = burn.below(tower, f"encoder.layers.{number}"), config["num_attention_heads"]
+        x = burn.encoder_layer(x, layer, heads=heads, norm_first=True, activation="gelu_tanh", eps=eps)
+    x = normed(x, tower, "post_norm", eps)
+    return {"last_hidden_state": x, "pooler_output": dense(x[:, -1], tower, "head")}
 
 
 def siglip_vision(run: Run) -> dict[str, Values]:
@@ -181,6 +213,8 @@ def swin(run: Run) -> dict[str, Values]:
     eps, window = config["layer_norm_eps"], config["window_size"]
     x = channels_last(convolved(run.inputs["pixel_values"], params, "patch_embedding.conv", config["patch_size"]))
     x = normed(x, params, "patch_embedding.norm", 1e-5)
+    if "position_embeddings" in params:
+        x = x + params["position_embeddings"].reshape(1, *x.shape[1:])
     for stage, depth in enumerate(config["depths"]):
         own = burn.below(params, f"stages.{stage}")
         for number in range(depth):
