@@ -110,7 +110,8 @@ def _image_tower(run: Run, config: dict[str, Any]) -> tuple[Values, Values]:
 
 def clip(run: Run) -> dict[str, Values]:
     """Run the towers that are there; two are compared by angle."""
-    outputs, params = {}, run.params
+    params = run.params
+    outputs: dict[str, Values] = {}
     if "text_model.post_norm.gamma" in params:
         x, pooled = _text_tower(run, run.config.get("text_config", run.config))
         outputs |= {"last_hidden_state": x, "pooler_output": pooled}
