@@ -20,6 +20,7 @@ from importer._version import __version__
 if TYPE_CHECKING:
     from importer.checkpoint import Checkpoint, Tensor
     from importer.checkpoint import open_checkpoint as open  # noqa: A004 - importer.open is the public spelling
+    from importer.checkpoint.nested_values import read_value
     from importer.conversion import convert
     from importer.errors import ImporterError
     from importer.limits import Limits
@@ -36,6 +37,7 @@ __all__ = [
     "__version__",
     "convert",
     "open",
+    "read_value",
 ]
 
 _HOMES = {
@@ -47,6 +49,7 @@ _HOMES = {
     "Tensor": ("importer.checkpoint", "Tensor"),
     "convert": ("importer.conversion", "convert"),
     "open": ("importer.checkpoint", "open_checkpoint"),
+    "read_value": ("importer.checkpoint.nested_values", "read_value"),
 }
 
 

@@ -5,7 +5,7 @@ Not here: how they are found (`importer.checkpoint.opening` and its neighbours),
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -148,6 +148,7 @@ class Checkpoint:
         quantization: how its weights are quantised; None if they are not.
         merged: names of the tensors that were changed after reading, each with all that it is made of now.
         notes: remarks for the report.
+        facts: gives what the container says of itself: versions, byte order, alignment, sizes of storages.
     """
 
     paths: tuple[str, ...]
@@ -170,6 +171,7 @@ class Checkpoint:
     quantization: Quantization | None = None
     merged: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    facts: Callable[[], Mapping[str, object]] = dict
 
     def __getitem__(self, name: str) -> Tensor:
         """Return the tensor called `name`."""

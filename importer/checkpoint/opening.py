@@ -99,6 +99,7 @@ def _open(path: str | os.PathLike[str], options: Options) -> Checkpoint:
         unlisted=tuple(contents.unlisted),
         quantization=quantization,
         notes=(*container.notes, *opened.notes, *findings.notes),
+        facts=container.facts,
     )
 
 

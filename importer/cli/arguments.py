@@ -25,6 +25,7 @@ class Arguments(argparse.Namespace):
     all: bool
     json: bool
     sha256: bool
+    value: str | None
     name: str
     action: str | None
     skeleton: str

@@ -72,11 +72,20 @@ COMMANDS = (
         summary="list what is in a checkpoint",
         about="List every tensor by its full path and name the root that convert would use. Reads no tensor data and runs\n"
         "nothing in the file; classes and functions it names are listed.",
-        examples=("inspect model.pt", "inspect Llama-3.2-1B/ --json --sha256"),
+        examples=(
+            "inspect model.pt",
+            "inspect Llama-3.2-1B/ --json --sha256",
+            "inspect last.ckpt --value hyper_parameters",
+        ),
         module="importer.cli.inspect_command",
         flags=(
             _SOURCE,
             _flag("--json", action="store_true", help="print one JSON object instead of a tree"),
+            _flag(
+                "--value",
+                metavar="NAME",
+                help="print one value with everything below it, as JSON: hyper_parameters ('' for all)",
+            ),
             _flag("--sha256", action="store_true", help="add the SHA-256 of every tensor's elements (reads them)"),
             _flag("--all", action="store_true", help="list every layer instead of folding repeated ones"),
         ),

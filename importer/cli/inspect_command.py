@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator
 
 from importer.arrays import blocks, source_files
 from importer.checkpoint import Checkpoint, Tensor, open_checkpoint
+from importer.checkpoint.nested_values import read_value
 from importer.cli.arguments import Arguments
 from importer.cli.tree import human_size, tree_lines
 from importer.errors import printable
@@ -28,6 +29,9 @@ _SHOWN_GROUPS = 20
 def run(arguments: Arguments) -> int:
     """Print the listing of one checkpoint."""
     options = arguments.options
+    if arguments.value is not None:
+        print(json.dumps(read_value(arguments.source, arguments.value, options), indent=1))
+        return 0
     checkpoint = open_checkpoint(arguments.source, options)
     adapter = adapter_summary(checkpoint, options.limits)
     if arguments.json:
@@ -70,6 +74,7 @@ def listing(checkpoint: Checkpoint, *, sha256: bool = False) -> dict[str, object
         "param_ids": dict(checkpoint.param_ids),
         "config": checkpoint.config_path,
         "quantization": _quantization(checkpoint),
+        "facts": dict(checkpoint.facts()),
         "notes": list(checkpoint.notes),
     }
 

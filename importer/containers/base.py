@@ -22,6 +22,7 @@ from importer.unpickling import Global, PersistentId, Unpickled
 
 __all__ = [
     "Container",
+    "Facts",
     "Opaque",
     "Opened",
     "PickleContainer",
@@ -65,6 +66,10 @@ Resolver = Callable[[PersistentId], Resolved]
 that names the record; the caller adds the name of the tensor."""
 
 
+Facts = Callable[[], Mapping[str, object]]
+"""Gives what a container says of itself, in types that JSON has: versions, byte order, alignment, sizes of its storages."""
+
+
 @dataclass(frozen=True, slots=True)
 class ScriptClass:
     """What a TorchScript archive's code says about one class of module.
@@ -104,6 +109,7 @@ class PickleContainer:
         big_endian: whether elements in the storages are big-endian.
         script: TorchScript only: the classes of the archive by name as in the pickle's `Global`s (`module.name`).
         notes: remarks for the report.
+        facts: what the container says of itself, gathered when asked for: see `Facts`.
     """
 
     kind: str
@@ -113,6 +119,7 @@ class PickleContainer:
     big_endian: bool = False
     script: Mapping[str, ScriptClass] | None = None
     notes: tuple[str, ...] = ()
+    facts: Facts = dict
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,6 +136,7 @@ class TableContainer:
         scalars: scalars of burnpack.
         param_ids: ids of burnpack by array name.
         notes: remarks for the report.
+        facts: what the container says of itself.
     """
 
     kind: str
@@ -140,6 +148,7 @@ class TableContainer:
     scalars: Mapping[str, bool | int | float] = field(default_factory=dict)
     param_ids: Mapping[str, int] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    facts: Facts = dict
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +186,11 @@ class SetContainer:
     shards: tuple[Shard, ...]
     metadata: Mapping[str, str] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+
+    @property
+    def facts(self) -> Facts:
+        """Return what the files say of themselves, by file."""
+        return lambda: {shard.path: dict(shard.container.facts()) for shard in self.shards}
 
     @property
     def scalars(self) -> Mapping[str, bool | int | float]:

@@ -84,6 +84,13 @@ def open_burnpack(file: SourceFile, limits: Limits) -> TableContainer:
         scalars=_scalars(_mapping(metadata, "scalars", where), where),
         param_ids={tensor.name: tensor.param_id for tensor in descriptors if tensor.param_id is not None},
         notes=notes,
+        facts=lambda: {
+            "version": _HEADER.unpack(file.read(0, _HEADER.size))[1],
+            "byte_order": "little",
+            "alignment": _ALIGNMENT if data_start % _ALIGNMENT == 0 else 1,
+            "metadata_bytes": metadata_end - _HEADER.size,
+            "data_bytes": file.size - data_start,
+        },
     )
 
 

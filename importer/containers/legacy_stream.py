@@ -26,6 +26,7 @@ _MAGIC = 0x1950A86A20F9469CFC6C
 _PROTOCOL = 1001
 _MAGIC_SPELLINGS = (_MAGIC.to_bytes(10, "little"), str(_MAGIC).encode())
 _HEAD_BYTES = 64
+_BYTE_ORDER = "little_endian"
 
 
 def is_legacy(head: bytes) -> bool:
@@ -56,14 +57,39 @@ def open_legacy(file: SourceFile, limits: Limits) -> PickleContainer:
             where=Location(path=file.path),
             how="Save it again with a current torch.",
         )
-    stream.pickle("system information")
+    system = stream.pickle("system information").value
+    system = system if isinstance(system, dict) else {}
     tree = stream.pickle("object")
     where = Location(path=file.path, record="object")
     storages = _place(stream, _identities(tree.persistent_ids, where), where)
-    notes = (f"{stream.remaining} bytes after the last storage are ignored",) if stream.remaining else ()
+    notes = [f"{stream.remaining} bytes after the last storage are ignored"] if stream.remaining else []
+    if not isinstance(system.get(_BYTE_ORDER), bool):
+        notes.append(
+            "the file does not say its byte order; its elements were read as little-endian, as torch writes them"
+        )
+    told = _facts(version, system, {key: storage.nbytes for key, storage in storages.items()})
     return PickleContainer(
-        kind="legacy", paths=(file.path,), tree=tree, resolve=_Storages(storages, where).resolve, notes=notes
+        kind="legacy",
+        paths=(file.path,),
+        tree=tree,
+        resolve=_Storages(storages, where).resolve,
+        notes=tuple(notes),
+        facts=lambda: told,
     )
+
+
+def _facts(version: object, system: Mapping[object, object], sizes: Mapping[str, int]) -> Mapping[str, object]:
+    """Return what the stream says of itself: its protocol version, system information, and the sizes of its storages."""
+    little = system.get(_BYTE_ORDER)
+    types = system.get("type_sizes")
+    return {
+        "version": str(version),
+        "byte_order": ("little" if little else "big") if isinstance(little, bool) else None,
+        "type_sizes": {str(name): size for name, size in types.items() if isinstance(size, int)}
+        if isinstance(types, dict)
+        else {},
+        "storages": dict(sizes),
+    }
 
 
 class _Storages:

@@ -60,7 +60,16 @@ def open_safetensors(file: SourceFile, limits: Limits) -> TableContainer:
             storage = FileRange(file, data_start + tensor.start, tensor.end - tensor.start, name)
             arrays[name] = contiguous(storage, tensor.dtype, tensor.shape)
     return TableContainer(
-        kind="safetensors", paths=(file.path,), arrays=arrays, opaque=tuple(opaque), metadata=metadata
+        kind="safetensors",
+        paths=(file.path,),
+        arrays=arrays,
+        opaque=tuple(opaque),
+        metadata=metadata,
+        facts=lambda: {
+            "byte_order": "little",
+            "header_bytes": data_start - _LENGTH.size,
+            "data_bytes": file.size - data_start,
+        },
     )
 
 

@@ -13,6 +13,7 @@ Not here: the archive itself (`zip_archive`), and what the tree means (`importer
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from importer.containers.base import PickleContainer, Resolved, StorageRecord, TableContainer
@@ -38,6 +39,16 @@ __all__ = ["TorchArchive", "find_root", "open_zip"]
 _SHOWN_NAMES = 4
 _NO_OBJECTS = (".py", ".txt", ".json", ".yaml", ".yml", "/version", "/byteorder")
 _PICKLE_PROTO = b"\x80"
+_FACTS = {
+    "version": "version",
+    "format_version": ".format_version",
+    "byte_order": "byteorder",
+    "alignment": ".storage_alignment",
+    "serialization_id": ".data/serialization_id",
+    "python_version": ".data/python_version",
+}
+"""What an archive of torch says of itself, and the record it stands in; `version` is that of the archive, 3 since 1.6."""
+_LONGEST_FACT = 256
 _STORAGE = b"storage"
 _STORAGE_RECORDS = (("data/", ""), ("tensors/", ""), (".data/", ".storage"))
 
@@ -103,6 +114,7 @@ class TorchArchive:
             big_endian=_is_big_endian(self._archive, self._root),
             script=read_script_classes(self._archive, self._root, tree.globals) if scripted else None,
             notes=tuple(notes),
+            facts=self.facts,
         )
 
     def resolve(self, pid: PersistentId) -> Resolved:
@@ -124,6 +136,35 @@ class TorchArchive:
             check_length(storage, identity)
             record = self._records[key] = StorageRecord(storage, identity.dtype, identity.numel, key)
         return record
+
+    def facts(self) -> Mapping[str, object]:
+        """Return what the archive says of itself: its small records of text, and the sizes of its storages in bytes.
+
+        Raises:
+            SourceError: a record cannot be read.
+        """
+        told: dict[str, object] = {fact: self._said(record) for fact, record in _FACTS.items()}
+        told["alignment"] = (
+            int(aligned) if (aligned := str(told["alignment"] or "")).isascii() and aligned.isdigit() else None
+        )
+        told["storages"] = self._storage_sizes()
+        told["bytes_before"] = self._archive.archive_start
+        return told
+
+    def _said(self, record: str) -> str | None:
+        name = self._archive.find(f"{self._root}{record}")
+        if name is None or self._archive.entries[name].size > _LONGEST_FACT:
+            return None
+        return self._archive.read(name, "max_text_record_bytes").decode("utf-8", "replace").strip()
+
+    def _storage_sizes(self) -> dict[str, int]:
+        places = [(f"{self._root}{folder}", extension) for folder, extension in _STORAGE_RECORDS]
+        return {
+            name[len(folder) : len(name) - len(extension)]: entry.size
+            for name, entry in self._archive.entries.items()
+            for folder, extension in places
+            if name.startswith(folder) and name.endswith(extension) and (extension or not name.endswith(_NO_OBJECTS))
+        }
 
     def _record_name(self, key: str) -> str:
         for folder, extension in _STORAGE_RECORDS:

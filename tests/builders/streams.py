@@ -40,11 +40,14 @@ def legacy_stream(
     magic: int = MAGIC,
     version: int = 1001,
     count_format: str = "<q",
+    system: bytes | None = None,
 ) -> bytes:
-    """Return a checkpoint in the legacy layout; `body` replaces the object, `keys` the list of storages."""
+    """Return a checkpoint in the legacy layout; others replace the parts of their names."""
     stored = {item.key: item for item in storages(views)}
     order = list(stored) if keys is None else list(keys)
-    stream = pickled(number(magic)) + pickled(number(version)) + pickled(system_information())
+    stream = (
+        pickled(number(magic)) + pickled(number(version)) + pickled(system_information() if system is None else system)
+    )
     stream += pickled(state_dict(views, legacy_pid) if body is None else body)
     stream += pickled(listed(*map(text, order)))
     for key in order:
