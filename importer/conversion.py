@@ -30,6 +30,7 @@ Sources = PathLike | Sequence[PathLike]
 
 _FORMATS = {".bpk": OutputFormat.BURNPACK, ".safetensors": OutputFormat.SAFETENSORS}
 
+_SHOWN_ROOTS = 8
 _BY_CLASSES = Recipe(name="no recipe", path="", file="", is_builtin=True)
 """For whole saved models: no rule but the prefixes of wrappers (DataParallel, torch.compile) that all names share."""
 
@@ -136,7 +137,8 @@ def plan_conversion(source: Sources, options: Options = DEFAULT_OPTIONS) -> Plan
     options = replace(options, adapter=_adapter(options.adapter, recipe, checkpoint))
     skeleton = None if options.target is None else open_target(options.target, options.limits)
     plan = build_plan(checkpoint, recipe, options, skeleton)
-    plan = replace(plan, notes=(*chosen.notes, *plan.notes))
+    others = _other_roots(checkpoint) if options.root is None else ()
+    plan = replace(plan, notes=(*chosen.notes, *others, *plan.notes))
     return PlannedConversion(checkpoint, recipe, chosen.why, options, plan)
 
 
@@ -146,6 +148,22 @@ class _ChosenRecipe(NamedTuple):
     recipe: Recipe | None
     why: str = ""
     notes: tuple[str, ...] = ()
+
+
+def _other_roots(checkpoint: Checkpoint) -> tuple[str, ...]:
+    """Return a remark on the places besides the root that could have been meant: an EMA beside the model, a second network."""
+    inside = f"{checkpoint.root}." if checkpoint.root else None
+    others = [
+        root
+        for root in checkpoint.root_candidates
+        if root != checkpoint.root and not (inside and root.startswith(inside))
+    ]
+    if not others or checkpoint.modules:
+        return ()
+    taken = f"taken from {shown(checkpoint.root)}" if checkpoint.root else "looked for in the whole file"
+    listed = ", ".join(shown(root) if root else "the top" for root in others[:_SHOWN_ROOTS])
+    more = f" and {len(others) - _SHOWN_ROOTS} more" if len(others) > _SHOWN_ROOTS else ""
+    return (f"the weights were {taken}; other places with tensors: {listed}{more} (--root KEY takes another)",)
 
 
 def _unwritten(source: str, planned: PlannedConversion, destination: Destination) -> ApplyResult:
