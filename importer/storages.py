@@ -7,12 +7,10 @@ storage lies (`importer.containers`).
 
 from __future__ import annotations
 
-import errno
 import os
 import threading
 import zlib
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -20,14 +18,13 @@ from typing import Protocol, runtime_checkable
 from importer.budgets import Budget
 from importer.errors import (
     CorruptContainerError,
-    DiskSpaceError,
     Location,
     SourceError,
     TruncatedError,
-    WriteError,
     shown,
 )
-from importer.system import FULL, SYSTEM
+from importer.system import SYSTEM
+from importer.temporary import Descriptor, TemporaryFile
 
 __all__ = [
     "FileRange",
@@ -35,127 +32,9 @@ __all__ = [
     "MemoryStorage",
     "SourceFile",
     "Storage",
-    "TemporaryFile",
-    "temporary_errors",
-    "write_all",
 ]
 
 _INFLATE_BYTES = 1 << 20
-
-
-class _Descriptor:
-    """An open file descriptor, owned: positioned reads from any thread, closed when the last user drops it."""
-
-    __slots__ = ("_lock", "number")
-
-    def __init__(self, number: int) -> None:
-        self.number = number
-        self._lock = threading.Lock()
-
-    def read_once(self, offset: int, buffer: memoryview) -> int:
-        """Read up to `len(buffer)` bytes at `offset`; return how many came (0 at the end of the file)."""
-        if SYSTEM.has_positioned_reads:
-            return SYSTEM.read_at(self.number, buffer, offset)
-        # Windows has no positioned read: the position belongs to the descriptor, so seek and read go together.
-        with self._lock:
-            os.lseek(self.number, offset, os.SEEK_SET)
-            block = os.read(self.number, len(buffer))
-        buffer[: len(block)] = block
-        return len(block)
-
-    def read_into(self, offset: int, buffer: memoryview) -> int:
-        """Fill `buffer` from `offset` on; return how many bytes the file had, less than asked for only at its end."""
-        done = 0
-        while done < len(buffer):
-            count = self.read_once(offset + done, buffer[done:])
-            if count == 0:
-                break
-            done += count
-        return done
-
-    def __del__(self) -> None:
-        SYSTEM.close(self.number)
-
-
-class TemporaryFile:
-    """A file without a name in the temporary folder; gone when the last user drops it.
-
-    What goes wrong with it is told of that folder, wherever the output is.
-    """
-
-    __slots__ = ("_descriptor", "nbytes")
-
-    def __init__(self, nbytes: int) -> None:
-        """Create the file; `nbytes` is what it is to hold.
-
-        Raises:
-            DiskSpaceError: there is no room.
-            WriteError: the system refuses otherwise.
-        """
-        self.nbytes = nbytes
-        with temporary_errors(nbytes):
-            self._descriptor = _Descriptor(SYSTEM.open_temporary())
-
-    @property
-    def descriptor(self) -> int:
-        """The open file."""
-        return self._descriptor.number
-
-    def write(self, offset: int, data: bytes) -> None:
-        """Write `data` at `offset`.
-
-        Raises:
-            DiskSpaceError: there is no room.
-            WriteError: the system refuses otherwise.
-        """
-        with temporary_errors(self.nbytes):
-            write_all(self.descriptor, memoryview(data), offset)
-
-    def read_into(self, offset: int, buffer: memoryview) -> None:
-        """Fill `buffer` with the bytes at `offset`.
-
-        Raises:
-            WriteError: the system cannot read what was written.
-        """
-        with temporary_errors(self.nbytes):
-            if self._descriptor.read_into(offset, buffer) < len(buffer):
-                raise OSError(errno.EIO, "it has become shorter")
-
-
-def write_all(descriptor: int, data: memoryview, offset: int) -> None:
-    """Write all of `data` at `offset`; the system may take less at once.
-
-    Raises:
-        OSError: the system refuses, or takes nothing any more.
-    """
-    done = 0
-    while done < len(data):
-        count = SYSTEM.write_at(descriptor, data[done:] if done else data, offset + done)
-        if count <= 0:
-            raise OSError(errno.EIO, "the system takes no more bytes")
-        done += count
-
-
-@contextmanager
-def temporary_errors(nbytes: int) -> Iterator[None]:
-    """Turn what the system reports of a temporary file of `nbytes` into errors of ours.
-
-    Raises:
-        DiskSpaceError: there is no room.
-        WriteError: anything else.
-    """
-    try:
-        yield
-    except OSError as error:
-        import tempfile
-
-        folder = tempfile.tempdir or os.environ.get("TMPDIR") or "/tmp"  # noqa: S108 - named in a message, not used
-        kind = DiskSpaceError if error.errno in FULL else WriteError
-        raise kind(
-            f"a temporary file cannot be used: {error.strerror or error}",
-            where=Location(path=folder),
-            how=f"Point TMPDIR to a folder with {nbytes} free bytes." if nbytes else "Point TMPDIR to another folder.",
-        ) from error
 
 
 class SourceFile:
@@ -177,7 +56,7 @@ class SourceFile:
         """
         self.path = os.fspath(path)
         number = SYSTEM.open_to_read(self.path)
-        self._descriptor = _Descriptor(number)
+        self._descriptor = Descriptor(number)
         status = SYSTEM.fstat(number)
         self.size = status.st_size
         self._state = _state_of(status)

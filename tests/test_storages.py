@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from importer import storages
 from importer.errors import CorruptContainerError, DiskSpaceError, Location, SourceError, TruncatedError
 from importer.storages import FileRange, InflatedRange, MemoryStorage, SourceFile, Storage
 from importer.system import SYSTEM
+from importer.temporary import Descriptor
 
 DATA = bytes(range(256)) * 8
 
@@ -70,14 +70,14 @@ def test_a_failing_disk_is_an_error_of_ours(file: SourceFile, monkeypatch: pytes
     def fail(*_: object) -> int:
         raise OSError(errno.EIO, "Input/output error")
 
-    monkeypatch.setattr(storages._Descriptor, "read_once", fail)
+    monkeypatch.setattr(Descriptor, "read_once", fail)
     with pytest.raises(SourceError, match="reading failed: Input/output error"):
         file.read(0, 1)
 
 
 def test_a_read_that_comes_in_pieces_is_put_together(file: SourceFile, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = storages._Descriptor.read_once
-    monkeypatch.setattr(storages._Descriptor, "read_once", lambda self, at, buffer: whole(self, at, buffer[:7]))
+    whole = Descriptor.read_once
+    monkeypatch.setattr(Descriptor, "read_once", lambda self, at, buffer: whole(self, at, buffer[:7]))
     assert file.read(1, 100) == DATA[1:101]
 
 

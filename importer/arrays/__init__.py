@@ -10,9 +10,7 @@ from importer.arrays.arithmetic import cast, dequantize, elementwise, spectral_n
 from importer.arrays.constructors import contiguous, from_bytes, full, strided
 from importer.arrays.evaluation import (
     BLOCK_BYTES,
-    Sink,
     Task,
-    Workspace,
     blocks,
     load_kernels,
     read_into,
@@ -27,6 +25,7 @@ from importer.arrays.provenance import source_files
 from importer.arrays.rearranging import parse_axis_pattern, rearrange
 from importer.arrays.sparse import Compressed, scatter, scatter_compressed
 from importer.arrays.views import assemble, concat, narrow, permute, reshape, split, stack, transpose
+from importer.arrays.workspaces import Sink, Workspace
 
 __all__ = [
     "BLOCK_BYTES",

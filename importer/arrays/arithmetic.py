@@ -11,14 +11,16 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
-from importer.arrays.computed_storages import DeferredStorage
 from importer.arrays.constructors import contiguous
+from importer.arrays.evaluation import to_numpy
 from importer.arrays.formulas import parse_formula
 from importer.arrays.kernels import Cast, Dequantize, FormulaKernel, OverflowCount, Scale
 from importer.arrays.nodes import Array
+from importer.arrays.tuning import current
 from importer.arrays.views import broadcast, compute, narrow, permute, reshape
 from importer.dtypes import DTYPES, F32, F64, DType, Kind
 from importer.errors import Location, TensorError
+from importer.temporary import DeferredStorage
 
 if TYPE_CHECKING:
     import numpy as np
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 __all__ = ["cast", "dequantize", "elementwise", "spectral_norm", "weight_norm"]
 
 _HOW = "Correct the recipe step, or check that the checkpoint is of the expected kind."
-_BOX_ELEMENTS = 1 << 20
 _REPRESENTATION = {"QI8": "I8", "QU8": "U8", "QI32": "I32"}
 
 
@@ -137,13 +138,11 @@ def _boxes(array: Array) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
     """Yield the array box by box, in F64, each with its place."""
     import numpy as np
 
-    from importer.arrays.evaluation import to_numpy
-
     pending: list[tuple[tuple[slice, ...], Array]] = [(tuple(slice(0, size) for size in array.shape), array)]
     while pending:
         place, box = pending.pop()
         axis = next((axis for axis, size in enumerate(box.shape) if size > 1), None)
-        if axis is None or box.size <= _BOX_ELEMENTS:
+        if axis is None or box.size <= current().box_elements:
             yield place, to_numpy(box).astype(np.float64)
             continue
         half = box.shape[axis] // 2
@@ -155,8 +154,6 @@ def _boxes(array: Array) -> Iterator[tuple[tuple[slice, ...], np.ndarray]]:
 
 def _weight_norm_factors(g: Array, v: Array, wide: DType) -> bytes:
     import numpy as np
-
-    from importer.arrays.evaluation import to_numpy
 
     squares = np.zeros(g.shape)
     axes = tuple(axis for axis, size in enumerate(g.shape) if size == 1)
@@ -170,8 +167,6 @@ def _weight_norm_factors(g: Array, v: Array, wide: DType) -> bytes:
 
 def _spectral_factor(rows: Array, u: Array, v: Array, wide: DType) -> bytes:
     import numpy as np
-
-    from importer.arrays.evaluation import to_numpy
 
     left = to_numpy(u).astype(np.float64).reshape(u.shape + (1,) * (len(rows.shape) - 1))
     right = to_numpy(v).astype(np.float64).reshape(1, *rows.shape[1:])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from importer.arrays.nodes import Array, View
 from importer.arrays.strides import row_major
+from importer.arrays.tuning import current
 from importer.dtypes import F32, DType
 from importer.errors import Location
 
@@ -28,11 +29,6 @@ else:
 
 Span: TypeAlias = tuple[int, int]
 """First index and the one after the last."""
-
-_ELEMENTS = 1 << 16
-"""Elements decoded at a time: with their intermediate results they stay in the second-level cache."""
-
-_BLOCK_BYTES = 1 << 20
 
 
 class Decoder(Protocol):
@@ -85,7 +81,7 @@ class Decoded:
     def block_bytes(self) -> int:
         """Bytes that are best read at a time, from a multiple of them on: rows that are packed together, as a whole."""
         unit = self.decoder.grain * self.decoder.shape[1] * self.dtype.itemsize
-        return unit * max(1, _BLOCK_BYTES // max(unit, 1))
+        return unit * max(1, current().cached // max(unit, 1))
 
     def read_into(self, offset: int, buffer: memoryview) -> None:
         """Fill `buffer` with the bytes from `offset` on."""
@@ -124,8 +120,8 @@ class Decoded:
 
         height, width = out.shape
         grain = self.decoder.grain
-        tall = min(height, max(grain, _ELEMENTS // max(width, 1) // grain * grain))
-        wide = max(1, _ELEMENTS // tall) if tall * width > _ELEMENTS else width
+        tall = min(height, max(grain, current().decoded_elements // max(width, 1) // grain * grain))
+        wide = max(1, current().decoded_elements // tall) if tall * width > current().decoded_elements else width
         for top, bottom in _cuts(row, row + height, tall):
             for left, right in _cuts(column, column + width, wide):
                 values = self.decoder.read((top, bottom), (left, right))

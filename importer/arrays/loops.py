@@ -15,10 +15,9 @@ from typing import NamedTuple
 
 from importer.arrays.nodes import Computed, View
 from importer.arrays.strides import axis_factors, common_refinement, split_to
+from importer.arrays.tuning import current
 
 __all__ = [
-    "BLOCK_BYTES",
-    "READ_OVER_BYTES",
     "LoopNest",
     "Span",
     "Tile",
@@ -30,20 +29,9 @@ __all__ = [
     "views_of",
 ]
 
-READ_OVER_BYTES = 4096
-"""A gap up to this long is read over: that costs less than another system call."""
-
 _WRITE_COST = 4
 """A write against a read of the same bytes: the file system has to find, lock and mark pages; long writes use large ones."""
 
-BLOCK_BYTES = 1 << 20
-"""Output that is worked on at a time: it stays in the processor's second-level cache until it is written."""
-
-_CALL_BYTES = 32 << 10
-"""So many bytes are copied from the page cache in the time that a read takes besides."""
-
-_RUN_BYTES = 128
-_LONG_READ_BYTES = 16 << 10
 _MOST_READ = 4
 """What is held of a view for a whole tile is at most this many times what is wanted of it."""
 
@@ -97,14 +85,14 @@ class LoopNest:
         """
         elements = max(1, budget // self.itemsizes[0])
         extents = [1] * len(tile.sizes)
-        for steps, wanted in ((self.steps[0], _RUN_BYTES // self.itemsizes[1]), (self.target, elements)):
+        for steps, wanted in ((self.steps[0], current().run // self.itemsizes[1]), (self.target, elements)):
             _grow(extents, tile.sizes, slowest_first(tile.sizes, steps)[::-1], wanted, elements)
         return _boxes(tile, extents)
 
     def is_held(self, tile: Tile, block: Tile) -> bool:
         """Whether the first view is better read once for a whole tile than block by block."""
         span = span_of(block.sizes, self.steps[0], self.itemsizes[1])
-        is_read_well = span.length * self.itemsizes[1] >= _LONG_READ_BYTES and _times_read(block, span) <= _MOST_READ
+        is_read_well = span.length * self.itemsizes[1] >= current().long_read and _times_read(block, span) <= _MOST_READ
         return not is_read_well and self._held_bytes(tile) > 0
 
     def extents(self, budget: int) -> tuple[int, ...]:
@@ -143,7 +131,7 @@ class LoopNest:
         tiles = math.prod(-(-size // extent) for size, extent in zip(self.sizes, extents, strict=True))
         reads = self._read_cost(tile)
         if not 0 < self._held_bytes(tile) <= budget:
-            block = next(self.blocks(tile, BLOCK_BYTES))
+            block = next(self.blocks(tile, current().cached))
             reads = self._read_cost(block) * math.prod(extents) / math.prod(block.sizes)
         outer, _ = runs_of(extents, self.target)
         return tiles * (reads + _WRITE_COST * math.prod(extents[:outer]))
@@ -152,7 +140,7 @@ class LoopNest:
         spans = [
             (span_of(tile.sizes, steps, size), size) for steps, size in zip(self.steps, self.itemsizes[1:], strict=True)
         ]
-        return sum(span.reads * (1 + span.length * size / _CALL_BYTES) for span, size in spans)
+        return sum(span.reads * (1 + span.length * size / current().call) for span, size in spans)
 
 
 def _boxes(tile: Tile, extents: Sequence[int]) -> Iterator[Tile]:
@@ -181,7 +169,7 @@ def span_of(extents: Sequence[int], steps: Sequence[int], itemsize: int) -> Span
     """Return how to fetch a tile: join loops from the innermost outwards while the gaps between them are small."""
     loops = slowest_first(extents, steps)
     length = 1
-    while loops and (steps[loops[-1]] - length) * itemsize <= READ_OVER_BYTES:
+    while loops and (steps[loops[-1]] - length) * itemsize <= current().read_over:
         loop = loops.pop()
         length += (extents[loop] - 1) * steps[loop]
     return Span(tuple(loops), length, math.prod(extents[loop] for loop in loops))

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 
-from importer.arrays.computed_storages import DeferredStorage, TempFileStorage
 from importer.arrays.decoding import Decoded
 from importer.arrays.nodes import Array, Chunked, Computed, View
 from importer.storages import FileRange, InflatedRange, SourceFile, Storage
+from importer.temporary import DeferredStorage, TempFileStorage
 
 __all__ = ["parts_of", "source_files"]
 

@@ -17,6 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from importer.arrays.constructors import contiguous
+from importer.arrays.evaluation import to_numpy
 from importer.arrays.nodes import Array
 from importer.dtypes import Kind
 from importer.errors import Location, TensorError, shown
@@ -140,8 +141,6 @@ class _Scattered:
     def _read(self) -> tuple[np.ndarray, np.ndarray]:
         import numpy as np
 
-        from importer.arrays.evaluation import to_numpy
-
         indices = self.place()
         order = np.argsort(indices, kind="stable")
         return indices[order], to_numpy(self.values).reshape(-1)[order]
@@ -150,8 +149,6 @@ class _Scattered:
 def _place_coordinates(indices: Array, shape: Sequence[int], where: Location) -> np.ndarray:
     """Return the flat index of every number of a COO tensor."""
     import numpy as np
-
-    from importer.arrays.evaluation import to_numpy
 
     places = to_numpy(indices).astype(np.int64)
     rank = len(places)
@@ -166,8 +163,6 @@ def _place_coordinates(indices: Array, shape: Sequence[int], where: Location) ->
 def _place_compressed(parts: Compressed, block: tuple[int, int], shape: Sequence[int], where: Location) -> np.ndarray:
     """Return the flat index of every number of a compressed tensor."""
     import numpy as np
-
-    from importer.arrays.evaluation import to_numpy
 
     bounds, others = (to_numpy(indices).astype(np.int64) for indices in (parts.bounds, parts.others))
     batch = bounds.shape[:-1]

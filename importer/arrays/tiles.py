@@ -10,18 +10,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import product
 from operator import mul, sub
 from types import EllipsisType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from importer.arrays.decoding import Decoded
-from importer.arrays.loops import BLOCK_BYTES, LoopNest, Tile, runs_of, span_of, strips, views_of
+from importer.arrays.loops import LoopNest, Tile, runs_of, span_of, strips, views_of
 from importer.arrays.nodes import Computed, Encoding, View
 from importer.arrays.strides import row_major
+from importer.arrays.tuning import current
+from importer.arrays.workspaces import Sink, Workspace
 from importer.dtypes import F16, F32, F64, DType, Kind
-
-if TYPE_CHECKING:
-    from importer.arrays.evaluation import Sink, Workspace
 
 __all__ = ["fill_small", "fill_tile", "write_tile"]
 
@@ -34,18 +33,7 @@ _RAW: dict[int, np.dtype[Any]] = {
 }
 """Types that carry elements of each size without touching a bit of them."""
 
-_KERNEL_ELEMENTS = 1 << 16
-"""Elements per call of a kernel, so that its intermediate results stay in the processor's cache."""
-
 _CACHE_LINE = 64
-_STRIP_ROWS = 128
-_STRIP_COLUMNS = 4096
-_STRIP_ELEMENTS = 1 << 16
-_SMALL_ELEMENTS = 1 << 15
-"""Strips of a transposition are long both ways, so that numpy's inner loops are, and fit the second-level cache; boxes
-below `_SMALL_ELEMENTS` do so anyway. Shorter calls of numpy would have two workers wait for each other: between calls they
-need the interpreter's lock."""
-
 _COMPONENT = {4: F16, 8: F32, 16: F64}
 
 Elements = np.ndarray[Any, np.dtype[Any]]
@@ -90,7 +78,7 @@ class _Work:
     """A tile that is being computed: what is held of its first view, and the blocks it is done in."""
 
     def __init__(self, leaf: View | Computed, nest: LoopNest, tile: Tile, workspace: Workspace) -> None:
-        self.blocks = tuple(nest.blocks(tile, BLOCK_BYTES))
+        self.blocks = tuple(nest.blocks(tile, current().cached))
         self._leaf = leaf
         self._nest = nest
         self._tile = tile
@@ -104,7 +92,7 @@ class _Work:
         """Fill `out` with a block of the tile."""
         parts: Iterable[Tile] = (block,)
         if self._held is None:
-            parts = strips(block, self._nest.steps[0], max(self._nest.itemsizes), BLOCK_BYTES)
+            parts = strips(block, self._nest.steps[0], max(self._nest.itemsizes), current().cached)
         for part in parts:
             fetched = [self._elements(number, part) for number in range(len(self._views))]
             place = out[_inside(part, block)]
@@ -134,8 +122,9 @@ def _computed(leaf: Computed, fetched: list[Elements], strip: Tile, workspace: W
         operands.append(dense.reshape(-1).view(view.dtype.numpy()))
     result = _array(workspace, "computed", strip.sizes, _RAW[leaf.dtype.itemsize])
     flat = result.reshape(-1).view(leaf.dtype.numpy())
-    for start in range(0, len(flat), _KERNEL_ELEMENTS):
-        stop = start + _KERNEL_ELEMENTS
+    count = current().kernel_elements
+    for start in range(0, len(flat), count):
+        stop = start + count
         _apply(leaf, iter([operand[start:stop] for operand in operands]), flat[start:stop])
     return result
 
@@ -192,7 +181,7 @@ def _reorder(source: Elements, out: Elements, workspace: Workspace) -> None:
     """
     moving = [(step, loop) for loop, (size, step) in enumerate(zip(out.shape, source.strides, strict=True)) if size > 1]
     fastest = min((pair for pair in moving if pair[0]), default=(0, out.ndim - 1))[1]
-    if fastest == out.ndim - 1 or math.prod(out.shape[fastest:]) < _SMALL_ELEMENTS:
+    if fastest == out.ndim - 1 or math.prod(out.shape[fastest:]) < current().small_elements:
         np.copyto(out, source)
     elif fastest > 0:
         for index in range(len(out)):
@@ -205,12 +194,13 @@ def _transpose(source: Elements, out: Elements, workspace: Workspace) -> None:
     """Copy strips of `source`, whose first loop is its fastest, into columns of `out`."""
     height, width = out.shape[:2]
     inner = math.prod(out.shape[2:])
-    if inner > _STRIP_ROWS:
+    tuning = current()
+    if inner > tuning.strip_rows:
         for index in range(width):
             _transpose(source[:, index], out[:, index], workspace)
         return
-    across = min(height, _STRIP_COLUMNS)
-    count = min(width, max(_STRIP_ROWS, _STRIP_ELEMENTS // across) // inner)
+    across = min(height, tuning.strip_columns)
+    count = min(width, max(tuning.strip_rows, tuning.strip_elements // across) // inner)
     pitch = (-(-across * out.itemsize // _CACHE_LINE) | 1) * _CACHE_LINE // out.itemsize
     buffer = _array(workspace, "strip", (count, *out.shape[2:], pitch), out.dtype)
     for left in range(0, height, across):

@@ -11,12 +11,21 @@ import math
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, pairwise
 
-from importer.arrays.boxes import added, any_overlap, axis_groups, box_of_run, run_of_box
-from importer.arrays.computed_storages import TempFileStorage
 from importer.arrays.decoding import retyped
+from importer.arrays.evaluation import spooled
 from importer.arrays.kernels import Cast
 from importer.arrays.nodes import Array, Chunk, Chunked, Computed, Kernel, View, empty, single
-from importer.arrays.strides import axis_factors, common_refinement, cut, row_major, unflatten
+from importer.arrays.strides import (
+    added,
+    any_overlap,
+    axis_factors,
+    axis_groups,
+    box_of_run,
+    common_refinement,
+    cut,
+    run_of_box,
+    unflatten,
+)
 from importer.dtypes import DType
 from importer.errors import TensorError
 
@@ -29,7 +38,6 @@ __all__ = [
     "permute",
     "reshape",
     "split",
-    "spooled",
     "stack",
     "transpose",
 ]
@@ -54,7 +62,7 @@ def permute(array: Array, axes: Sequence[int]) -> Array:
     if isinstance(array, Computed):
         return _computed(array, [permute(operand, axes) for operand in array.operands])
     chunks = [
-        Chunk(tuple(starts[axis] for axis in axes), single(permute(chunk, axes))) for starts, chunk in _pieces(array)
+        Chunk(tuple(starts[axis] for axis in axes), single(permute(chunk, axes))) for starts, chunk in _chunks(array)
     ]
     return Chunked(array.dtype, shape, tuple(chunks))
 
@@ -91,9 +99,9 @@ def reshape(array: Array, shape: Sequence[int]) -> Array:
     elif isinstance(array, Computed):
         return _computed(array, [reshape(operand, shape) for operand in array.operands])
     else:
-        moved = [_reshaped_piece(array.shape, starts, chunk, shape) for starts, chunk in _pieces(array)]
+        moved = [_reshaped_chunk(array.shape, starts, chunk, shape) for starts, chunk in _chunks(array)]
         if None not in moved:
-            return _mosaic(array.dtype, shape, [chunk for chunk in moved if chunk is not None])
+            return _chunked(array.dtype, shape, [chunk for chunk in moved if chunk is not None])
     return reshape(spooled(array), shape)
 
 
@@ -118,13 +126,13 @@ def narrow(array: Array, axis: int, start: int, stop: int) -> Array:
     if isinstance(array, Computed):
         return _computed(array, [narrow(operand, axis, start, stop) for operand in array.operands])
     kept = []
-    for starts, chunk in _pieces(array):
+    for starts, chunk in _chunks(array):
         first = max(start, starts[axis])
         last = min(stop, starts[axis] + chunk.shape[axis])
         if first < last:
             part = narrow(chunk, axis, first - starts[axis], last - starts[axis])
             kept.append(((*starts[:axis], first - start, *starts[axis + 1 :]), part))
-    return _mosaic(array.dtype, shape, kept)
+    return _chunked(array.dtype, shape, kept)
 
 
 def split(array: Array, axis: int, sizes: Sequence[int]) -> tuple[Array, ...]:
@@ -158,7 +166,7 @@ def concat(parts: Sequence[Array], axis: int) -> Array:
     shape = (*first.shape[:axis], ends[-1], *first.shape[axis + 1 :])
     before, after = (0,) * axis, (0,) * (len(shape) - axis - 1)
     placed = [((*before, start, *after), part) for start, part in zip([0, *ends], parts, strict=False)]
-    return _mosaic(first.dtype, shape, placed)
+    return _chunked(first.dtype, shape, placed)
 
 
 def stack(parts: Sequence[Array], axis: int = 0) -> Array:
@@ -195,7 +203,7 @@ def assemble(dtype: DType, shape: Sequence[int], placed: Iterable[tuple[Sequence
         [(starts, part.shape) for starts, part in solid]
     ):
         raise TensorError(f"{len(parts)} parts do not cover shape {list(shape)} exactly once", how=_HOW)
-    return _mosaic(dtype, shape, solid)
+    return _chunked(dtype, shape, solid)
 
 
 def broadcast(array: Array, shape: Sequence[int]) -> Array:
@@ -235,7 +243,7 @@ def compute(kernel: Kernel, dtype: DType, operands: Sequence[Array]) -> Array:
                 (starts, compute(kernel, dtype, [_box(other, starts, chunk.shape) for other in operands]))
                 for starts, chunk in operand.chunks
             ]
-            return _mosaic(dtype, shape, placed)
+            return _chunked(dtype, shape, placed)
     alike = [single(operand) for operand in operands]
     if not _share_loops(alike):
         alike = [spooled(operand) for operand in alike]
@@ -246,11 +254,6 @@ def compute(kernel: Kernel, dtype: DType, operands: Sequence[Array]) -> Array:
     if isinstance(kernel, Cast) and (rounded := retyped(first, dtype)) is not None:
         return rounded
     return Computed(dtype, shape, kernel, tuple(alike))
-
-
-def spooled(array: Array) -> View:
-    """Return the same values as a dense view of a temporary file, which is filled when it is first read."""
-    return View(array.dtype, array.shape, TempFileStorage(array), array.shape, row_major(array.shape), 0)
 
 
 def _computed(array: Computed, operands: Sequence[Array]) -> Array:
@@ -277,12 +280,12 @@ def _views(operands: Iterable[View | Computed]) -> Iterable[View]:
             yield from _views(operand.operands)
 
 
-def _pieces(array: Array) -> tuple[Chunk, ...]:
+def _chunks(array: Array) -> tuple[Chunk, ...]:
     assert isinstance(array, Chunked)
     return array.chunks
 
 
-def _mosaic(dtype: DType, shape: tuple[int, ...], placed: Iterable[tuple[tuple[int, ...], Array]]) -> Array:
+def _chunked(dtype: DType, shape: tuple[int, ...], placed: Iterable[tuple[tuple[int, ...], Array]]) -> Array:
     """Return the array made of these parts, flattening chunked arrays inside and leaving out empty parts."""
     chunks: list[Chunk] = []
     for starts, part in placed:
@@ -320,10 +323,10 @@ def _narrowed_view(view: View, axis: int, start: int, stop: int) -> Array:
         )
         placed.append(((*(0,) * axis, position, *(0,) * (len(view.shape) - axis - 1)), part))
         position += length
-    return _mosaic(view.dtype, (*view.shape[:axis], stop - start, *view.shape[axis + 1 :]), placed)
+    return _chunked(view.dtype, (*view.shape[:axis], stop - start, *view.shape[axis + 1 :]), placed)
 
 
-def _reshaped_piece(
+def _reshaped_chunk(
     old: tuple[int, ...], starts: tuple[int, ...], chunk: View | Computed, new: tuple[int, ...]
 ) -> tuple[tuple[int, ...], Array] | None:
     """Return where a chunk comes to lie when the whole is reshaped, with the chunk reshaped; None if it is no box there.

@@ -21,7 +21,7 @@ __all__ = ["INSPECT_SCHEMA_VERSION", "listing", "run"]
 INSPECT_SCHEMA_VERSION = 1
 """Raised when a field of the JSON changes meaning or goes away; new fields do not raise it."""
 
-_BLOCK_BYTES = 4 << 20
+_DIGEST_BYTES = 4 << 20
 _SHOWN_VALUES = 20
 _SHOWN_GROUPS = 20
 
@@ -127,7 +127,7 @@ def _digest(tensor: Tensor) -> str:
     from hashlib import sha256
 
     digest = sha256()
-    for block in blocks(tensor.array, block_bytes=_BLOCK_BYTES):
+    for block in blocks(tensor.array, block_bytes=_DIGEST_BYTES):
         digest.update(block)
     return digest.hexdigest()
 

@@ -21,8 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from importer.errors import Location, WriteError
-from importer.storages import temporary_errors
 from importer.system import FULL, SYSTEM
+from importer.temporary import temporary_errors
 from importer.writers.targets import check_target, exists, is_through, mode_of, opened_through, writing_errors
 
 __all__ = ["alone_in", "can_link", "give_name", "new_file", "remove_litter", "scratch_name", "sync_folder"]

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
-from importer.arrays import loops, tiles
+from importer.arrays.tuning import Tuning, use
+
+SMALL = Tuning(
+    read_over=4, cached=96, run=16, long_read=64, kernel_elements=5,
+    strip_rows=2, strip_columns=3, strip_elements=4, small_elements=4,
+)  # fmt: skip
 
 
 @pytest.fixture
-def small_strips(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_strips() -> Iterator[None]:
     """Make every path of large tensors reachable with a few elements."""
-    monkeypatch.setattr(loops, "READ_OVER_BYTES", 4)
-    monkeypatch.setattr(loops, "_RUN_BYTES", 16)
-    monkeypatch.setattr(loops, "_LONG_READ_BYTES", 64)
-    monkeypatch.setattr(tiles, "BLOCK_BYTES", 96)
-    monkeypatch.setattr(tiles, "_STRIP_ROWS", 2)
-    monkeypatch.setattr(tiles, "_STRIP_COLUMNS", 3)
-    monkeypatch.setattr(tiles, "_STRIP_ELEMENTS", 4)
-    monkeypatch.setattr(tiles, "_SMALL_ELEMENTS", 4)
-    monkeypatch.setattr(tiles, "_KERNEL_ELEMENTS", 5)
+    before = use(SMALL)
+    yield
+    use(before)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 
@@ -21,8 +23,8 @@ from importer.arrays import (
     transpose,
     weight_norm,
 )
-from importer.arrays import arithmetic as module
 from importer.arrays.kernels import Scale
+from importer.arrays.tuning import Tuning
 from importer.arrays.views import compute
 from importer.dtypes import BF16, BOOL, C64, DTYPES, F16, F32, F64, I8, I16, I32, I64, U8, DType
 from importer.errors import TensorError
@@ -129,8 +131,8 @@ def test_arithmetic_inside_arithmetic_keeps_its_operands_apart() -> None:
 
 @pytest.mark.parametrize("dim", [0, 1, 2])
 @pytest.mark.parametrize("boxes", [1 << 20, 7], ids=["one box", "many boxes"])
-def test_weight_norm_equals_numpys(dim: int, boxes: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BOX_ELEMENTS", boxes)
+def test_weight_norm_equals_numpys(dim: int, boxes: int, tuned: Callable[[Tuning], Tuning]) -> None:
+    tuned(Tuning(box_elements=boxes))
     v, values = floats(4, 5, 6)
     g, factors = floats(*(size if axis == dim else 1 for axis, size in enumerate(values.shape)))
     axes = tuple(axis for axis in range(3) if axis != dim)
@@ -161,8 +163,8 @@ def test_weight_norm_keeps_the_type_of_v(dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("axis", [0, 1])
-def test_spectral_norm_divides_by_sigma(axis: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "_BOX_ELEMENTS", 5)
+def test_spectral_norm_divides_by_sigma(axis: int, tuned: Callable[[Tuning], Tuning]) -> None:
+    tuned(Tuning(box_elements=5))
     weight, values = floats(4, 3, 2)
     matrix = np.moveaxis(values, axis, 0).reshape(values.shape[axis], -1).astype("f8")
     (u, left), (v, right) = floats(matrix.shape[0]), floats(matrix.shape[1])

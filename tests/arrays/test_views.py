@@ -22,11 +22,11 @@ from importer.arrays import (
     to_numpy,
     transpose,
 )
-from importer.arrays.computed_storages import TempFileStorage
 from importer.arrays.nodes import Chunked, View
 from importer.arrays.views import broadcast
 from importer.dtypes import F32, I32, I64
 from importer.errors import Location, TensorError
+from importer.temporary import TempFileStorage
 from tests.builders.programs import WHERE, Pair, counted, movements
 
 

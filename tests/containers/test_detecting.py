@@ -170,10 +170,10 @@ def test_opening_reads_no_tensor_bytes(save: Save, monkeypatch: pytest.MonkeyPat
         total += len(buffer)
         return original(self, offset, buffer)  # type: ignore[arg-type]
 
-    from importer.storages import _Descriptor
+    from importer.temporary import Descriptor
 
-    original = _Descriptor.read_into
-    monkeypatch.setattr(_Descriptor, "read_into", counted)
+    original = Descriptor.read_into
+    monkeypatch.setattr(Descriptor, "read_into", counted)
     open_container(path)
     assert total < 10_000
 

@@ -14,7 +14,6 @@ from importer.arrays import (
     cast,
     concat,
     contiguous,
-    decoding,
     narrow,
     permute,
     reshape,
@@ -24,6 +23,7 @@ from importer.arrays import (
     write_to,
 )
 from importer.arrays.decoding import Decoder, decoded
+from importer.arrays.tuning import Tuning
 from importer.dtypes import BF16, F16, F32, I8, I32, U8, U32, DType
 from importer.errors import Location, TensorError
 from importer.quantized.codes import AWQ_ORDER, Bits, Levels, RowParts, Stored, bits_along_rows
@@ -178,10 +178,9 @@ NUMPY: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 @pytest.mark.parametrize("dtype", [F32, BF16, F16], ids=str)
 @pytest.mark.parametrize("block_bytes", [64, 1000, 1 << 20])
 def test_decoded_values_are_moved_like_stored_ones(
-    move: str, dtype: DType, block_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    move: str, dtype: DType, block_bytes: int, tmp_path: Path, tuned: Callable[[Tuning], Tuning]
 ) -> None:
-    monkeypatch.setattr(decoding, "_ELEMENTS", 100)
-    monkeypatch.setattr(decoding, "_BLOCK_BYTES", 300)
+    tuned(Tuning(decoded_elements=100, cached=300))
     made = MOVES[move](decoded(Grained(array(VALUES)), dtype, VALUES.shape, WHERE))
     expected = np.ascontiguousarray(NUMPY[move](VALUES)).astype(dtype.numpy())
     assert np.array_equal(to_numpy(made).view(np.uint8), expected.view(np.uint8))
@@ -198,8 +197,8 @@ def test_a_cast_rounds_the_real_values_once() -> None:
     assert to_numpy(cast(concat([made, made], 0), F32)).tolist() == [[value] * 2] * 4
 
 
-def test_threads_may_read_one_decoder(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoding, "_ELEMENTS", 64)
+def test_threads_may_read_one_decoder(tuned: Callable[[Tuning], Tuning]) -> None:
+    tuned(Tuning(decoded_elements=64))
     made = decoded(Grained(array(VALUES)), F32, VALUES.shape, WHERE)
     results: list[bytes] = []
     threads = [threading.Thread(target=lambda: results.append(to_numpy(made).tobytes())) for _ in range(4)]
