@@ -56,6 +56,8 @@ def main(words: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _tell(WriteError("there is not enough memory", how="Use fewer --workers, or a machine with more of it."))
     except Exception as error:  # noqa: BLE001 - the one funnel: everything else that escapes is a bug of ours
+        if (behind := _interrupt_behind(error)) is not None:
+            return _tell_interrupted(behind)
         if isinstance(error, OSError) and error.errno in _UNWRITABLE and error.filename is None:
             _abandon(sys.stdout)
             what = f"the standard output cannot be written: {error.strerror}"
@@ -123,6 +125,17 @@ def _tell_interrupted(interrupt: KeyboardInterrupt) -> int:
     left = printable(str(interrupt.args[0])) if interrupt.args else "nothing was written"
     _say(f"importer: {'interrupted' if number == signal.SIGINT else 'terminated'}; {left}")
     return _BY_SIGNAL + number
+
+
+def _interrupt_behind(error: BaseException) -> KeyboardInterrupt | None:
+    """Return the interruption that an error was made of, if it was.
+
+    Before 3.12 Python turns whatever is raised while a class is made into a RuntimeError, and imports make many classes.
+    """
+    seen: BaseException | None = error
+    while seen is not None and not isinstance(seen, KeyboardInterrupt):
+        seen = seen.__cause__ or seen.__context__
+    return seen
 
 
 def _tell_internal(error: Exception, arguments: Arguments) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import importer
 from importer.cli import main
 from importer.cli.arguments import Arguments
+from importer.cli.process import Terminated
 from tests.builders.tables import safetensors, safetensors_entry
 from tests.shared import FAMILIES, REPOSITORY
 
@@ -122,6 +124,16 @@ def test_the_exit_code_is_the_same_whether_anybody_can_read_the_message(
 ) -> None:
     command = f'"{sys.executable}" -m importer {" ".join(words)} {redirection}'
     assert subprocess.run(["bash", "-c", command], cwd=REPOSITORY, capture_output=True, check=False).returncode == code
+
+
+def test_an_interruption_that_became_another_error_is_still_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    error = RuntimeError("Error calling __set_name__")
+    error.__cause__ = Terminated(signal.SIGTERM)
+    fail_with(error, monkeypatch)
+    assert main(["inspect", "x.pt"]) == 143
+    assert capsys.readouterr().err == "importer: terminated; nothing was written\n"
 
 
 def test_no_memory_is_told_and_no_bug(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
