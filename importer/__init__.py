@@ -13,10 +13,9 @@ file never imports numpy.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from importer._version import __version__
 
+TYPE_CHECKING = False  # typing's own takes longer to import than all that is needed to begin
 if TYPE_CHECKING:
     from importer.checkpoint import Checkpoint, Tensor
     from importer.checkpoint import open_checkpoint as open  # noqa: A004 - importer.open is the public spelling

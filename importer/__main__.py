@@ -1,20 +1,24 @@
 """The program: `importer`, and `python -m importer` for environments without the console script.
 
-Until the command is set up to tidy up after Ctrl-C, a signal simply ends the process: nothing has been written, and nobody
+Until the command is set up to tidy up after Ctrl-C, the signal simply ends the process: nothing has been written, and nobody
 needs a traceback of imports. Not here: the command line (`importer.cli`).
 """
 
-import signal
-import threading
+# The module behind `signal`, which imports nothing: the sooner this is done the better.
+import _signal  # type: ignore[import-not-found]
 
 __all__ = ["main"]
+
+try:
+    if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+        _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
+except ValueError:
+    # Not the main thread, which alone has to do with signals.
+    pass
 
 
 def main() -> int:
     """Run the command line and return its exit code."""
-    in_charge = threading.current_thread() is threading.main_thread()
-    if in_charge and signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)
     from importer.cli import main as run
 
     return run()

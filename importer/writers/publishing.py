@@ -160,13 +160,13 @@ def scratch_name(path: Path) -> Path:
     return path.with_name(f"{_scratch_prefix(path)}{os.urandom(6).hex()}.tmp")
 
 
-def remove_litter(path: Path) -> None:
-    """Remove what killed runs left of files that were to be called `path`: a file that lives is locked by its run."""
-    prefix = _scratch_prefix(path)
+def remove_litter(*paths: Path) -> None:
+    """Remove what killed runs left of files of one folder that were to be called so: one that lives is locked by its run."""
+    prefixes = tuple(map(_scratch_prefix, paths))
     with contextlib.suppress(OSError):
-        for name in SYSTEM.names_in(path.parent):
-            if name.startswith(prefix) and _SCRATCH.fullmatch(name):
-                _remove_unless_locked(path.with_name(name))
+        for name in SYSTEM.names_in(paths[0].parent):
+            if name.startswith(prefixes) and _SCRATCH.fullmatch(name):
+                _remove_unless_locked(paths[0].with_name(name))
 
 
 @contextmanager

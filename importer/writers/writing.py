@@ -53,7 +53,7 @@ def _write_single(path: Path, file: FileLayout, destination: Destination, check_
     """Write one file; where it replaces a set of shards, these go when it is in place."""
     overwrite = destination.overwrite
     index = Path(index_path(str(path)))
-    remove_litter(path)
+    remove_litter(path, index)
     check_target(path, overwrite=overwrite)
     if is_through(path):
         with new_file(path, overwrite=overwrite) as descriptor:
@@ -86,7 +86,7 @@ def _write_set(layout: Layout, destination: Destination, check_sources: Callable
     index = Path(layout.index[0])
     output = Path(destination.path)
     paths = (*(name for name, _ in layout.files), layout.index[0])
-    remove_litter(index)
+    remove_litter(output, index)
     check_target(index, overwrite=True)
     digest = digest_of(layout, destination)
     with _work_folder(output, is_needed=True, digest=digest) as (work, taken_up):
