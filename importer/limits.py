@@ -95,6 +95,12 @@ class Limits:
     max_text_record_bytes: int = 64 * _MIB
     """Small text beside the weights: config.json, *.index.json, version and byteorder records, TorchScript code."""
 
+    free_layers: int = 10_000
+    """Turns of loops, layers and parameters of a recipe's target before `max_layers_per_tensor` is looked at."""
+
+    max_layers_per_tensor: int = 16
+    """The same for each tensor of the source: numbers of layers come from a config nobody has checked."""
+
     max_recipe_bytes: int = 4 * _MIB
     """One YAML recipe."""
 

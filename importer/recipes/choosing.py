@@ -26,6 +26,8 @@ from importer.recipes.recipe import Accept, Condition, Recipe
 __all__ = ["choose_recipe", "objections"]
 
 _LISTED = 3
+_MOST_CLASSES, _LONGEST_CLASS = 8, 200
+"""Class names of a config that are looked at, and characters of one that are compared; real ones name one or two."""
 _ARCHITECTURE_LIKE = 0.55
 """Likeness from which a class name is worth mentioning (`BertForQuestionAnswering` and `BertForMaskedLM` have 0.6)."""
 
@@ -137,7 +139,7 @@ def _facts(config: Mapping[str, object] | None, tensors: Iterable[str] | Mapping
         config=config or {},
         tensors=dict(zip(known, held, strict=True)),
         names=known,
-        classes=class_names(config),
+        classes=class_names(config)[:_MOST_CLASSES],
         model_type=kind if isinstance(kind, str) else "",
         text="\n".join(known),
     )
@@ -171,7 +173,8 @@ def _held_class(recipe: str, entry: Accept, facts: _Facts) -> _Claim | None:
     for key, text in facts.said():
         if key == "model_type" and facts.classes:
             continue
-        if text != entry.identifier and not any(pattern.fullmatch(text) for pattern in entry.classes):
+        fits = len(text) <= _LONGEST_CLASS and any(pattern.fullmatch(text) for pattern in entry.classes)
+        if text != entry.identifier and not fits:
             continue
         if _config_holds(entry, facts) and _names_hold(entry, facts):
             strength = _BY_VALUE if key == "model_type" else _BY_CLASS
@@ -243,7 +246,8 @@ def _nearest(accepts: Mapping[str, Sequence[Accept]], facts: _Facts) -> tuple[Ne
 
 def _likeness(entry: Accept, facts: _Facts) -> tuple[float, str]:
     if entry.identifier:
-        like = [(_ratio(text, entry.identifier), text) for _, text in facts.said()]
+        said = [text for _, text in facts.said() if len(text) <= _LONGEST_CLASS]
+        like = [(_ratio(text, entry.identifier), text) for text in said]
         ratio, text = max(like, default=(0.0, ""))
         why = f"it is for {entry.identifier}, which reads like {shown(text)}"
         return (ratio, why) if ratio >= _ARCHITECTURE_LIKE else (0.0, "")

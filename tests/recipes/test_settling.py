@@ -173,13 +173,14 @@ def test_faults_in_a_loop_are_told_once_and_all_places_together() -> None:
     "target",
     [
         pytest.param("l.{n}.p: Param(1)", id="one count"),
+        pytest.param("l.{m}: TransformerEncoder(8, 8, 9_000)", id="many layers in one"),
+        pytest.param("l.{m}: Lstm(8, 8, layers=9_000)", id="many recurrent layers in one"),
         pytest.param("l:\n  for: {i: range(4000), j: range(4000)}\n  p: Param(1)", id="many turns"),
         pytest.param(
             "l:\n  for: {i: range(4000), j: range(4000), k: range(0)}\n  p: Param(1)", id="turns without layers"
         ),
     ],
 )
-def test_a_template_whose_loops_do_not_end_is_refused(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("importer.recipes.applying.settling._MAX_TURNS", 10_000)
-    with pytest.raises((RecipeError, LimitError)):
-        template(target, {"n": 10**9})
+def test_a_template_far_larger_than_the_source_is_refused(target: str) -> None:
+    with pytest.raises(LimitError, match="max_layers_per_tensor"):
+        template(target, {"n": 10**9, "m": 60})

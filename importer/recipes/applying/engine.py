@@ -73,7 +73,7 @@ def apply_recipe(
     items = _stripped(recipe, tensors, record)
     named = {item.name: tensors[item.sources[0]] for item in items}
     scope = ConfigScope(recipe.config, config, named, limits.regex_timeout_seconds)
-    template, types = settle_template(recipe, scope), settle_types(recipe, scope)
+    template, types = settle_template(recipe, scope, limits), settle_types(recipe, scope)
     items = _Names(recipe, template, scope, record, limits).apply(items)
     runner = StepRunner(scope, record, limits.regex_timeout_seconds)
     for step in recipe.tensors:

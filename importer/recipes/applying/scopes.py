@@ -54,6 +54,11 @@ class ConfigScope:
         self._answers: dict[tuple[str, str], Value] = {}
         self._open: list[str] = []
 
+    @property
+    def tensor_count(self) -> int:
+        """How many tensors the source has."""
+        return len(self._tensors)
+
     def lookup(self, name: str) -> Value:
         """Return the value of a short name, or of a field."""
         if name in self._values:

@@ -5,11 +5,13 @@ Not here: reading the section (`importer.recipes.reading.template_schema`), and 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from importer.errors import LimitError, RecipeError, UsageError, shown
+from importer.limits import DEFAULT_LIMITS, Limits
 from importer.recipes.applying.scopes import ConfigScope, LoopScope, evaluate_at
 from importer.recipes.applying.variants import with_variants
 from importer.recipes.faults import TextError, combined
@@ -22,22 +24,21 @@ if TYPE_CHECKING:
 
 __all__ = ["settle_template", "settle_types"]
 
-_MAX_TURNS = 1_000_000
-"""Turns of all loops of one template. The largest mixture of experts has about 50,000 layers."""
+_PARAMETERS_OF_A_LAYER = 4
 _INDEX = "index"
 """Name of the position in a `{n}` loop."""
 
 
-def settle_template(recipe: Recipe, scope: ConfigScope) -> Template | None:
+def settle_template(recipe: Recipe, scope: ConfigScope, limits: Limits = DEFAULT_LIMITS) -> Template | None:
     """Return the recipe's target with its numbers settled, or None if it has none.
 
     Raises:
         RecipeError: every fault at once: unknown config fields, arguments that do not fit a layer, paths given twice.
-        LimitError: the loops do not end.
+        LimitError: it has far more layers than the source has tensors for.
     """
     if recipe.target is None:
         return None
-    builder = _TemplateBuilder(recipe)
+    builder = _TemplateBuilder(recipe, limits, scope.tensor_count)
     builder.add(recipe.target, "", scope)
     if builder.faults:
         how = (
@@ -68,7 +69,10 @@ class _Call:
 class _TemplateBuilder:
     """Walks the template and collects layers, and faults by place, so that a loop tells each one once."""
 
-    def __init__(self, recipe: Recipe) -> None:
+    def __init__(self, recipe: Recipe, limits: Limits, tensors: int) -> None:
+        self._limits = limits
+        self._tensors = tensors
+        self._most_turns = limits.free_layers + limits.max_layers_per_tensor * tensors
         self.layers: dict[str, TemplateLayer] = {}
         self.faults: dict[tuple[str, str], RecipeError] = {}
         self._variants = recipe.variants
@@ -95,10 +99,28 @@ class _TemplateBuilder:
         bindings = {bound.name: bound for bound in node.bindings}
         for values in self._loop_values(node.loops, scope, {}):
             inner = LoopScope(scope, values, bindings) if values or bindings else scope
-            for path, index in _paths(node.parts, inner, node.rule):
+            for path, index in self._paths(node.parts, inner, node.rule):
                 self._count()
                 joined = f"{prefix}.{path}" if prefix and path else prefix or path
                 yield joined, inner if index is None else LoopScope(scope, {**values, _INDEX: index}, bindings)
+
+    def _paths(
+        self, parts: Sequence[str | Expression], scope: ConfigScope | LoopScope, rule: RuleRef
+    ) -> Iterator[tuple[str, int | None]]:
+        """Yield a key's paths, each with the position in the innermost `{n}` loop, if the key has one."""
+        paths: list[tuple[str, int | None]] = [("", None)]
+        for part in parts:
+            if isinstance(part, str):
+                paths = [(path + part, index) for path, index in paths]
+                continue
+            value = _path_value(part, scope, rule)
+            if isinstance(value, int) and _counts(part, scope):
+                if value * len(paths) > self._most_turns:
+                    raise self._endless(value * len(paths))
+                paths = [(f"{path}{number}", number) for path, _ in paths for number in range(value)]
+            else:
+                paths = [(f"{path}{value}", index) for path, index in paths]
+        yield from paths
 
     def _loop_values(
         self, loops: Sequence[ConfigName], scope: ConfigScope | LoopScope, values: Mapping[str, Value]
@@ -117,21 +139,23 @@ class _TemplateBuilder:
             self._count()
             yield from self._loop_values(loops[1:], scope, {**values, loop.name: value})
 
-    def _count(self) -> None:
-        """Count one turn of a loop.
+    def _count(self, times: int = 1) -> None:
+        """Count turns of a loop, layers of a stack, or parameters.
 
         Raises:
             LimitError: there were too many; numbers come from a config nobody has checked.
         """
-        self._turned += 1
-        if self._turned > _MAX_TURNS:
-            raise LimitError(
-                "the template does not end",
-                limit="turns of a template's loops",
-                allowed=_MAX_TURNS,
-                actual=self._turned,
-                how="Check the numbers in config.json.",
-            )
+        self._turned += times
+        if self._turned > self._most_turns:
+            raise self._endless(self._turned)
+
+    def _endless(self, turns: int) -> LimitError:
+        return self._limits.passed(
+            "max_layers_per_tensor",
+            turns // max(1, self._tensors),
+            f"the target has {turns} layers and more, the source {self._tensors} tensors",
+            how="Check the numbers in config.json; if they are right, raise `{limit}`.",
+        )
 
     def _add_layer(self, path: str, call: LayerCall, scope: ConfigScope | LoopScope) -> None:
         name = with_variants(path, self._variants)
@@ -145,6 +169,7 @@ class _TemplateBuilder:
         except RecipeError as fault:
             self._note(fault)
             return
+        self._count(len(params))
         self.layers[name] = TemplateLayer(call.kind, args, params, call.rule)
 
     def _parameters(
@@ -156,6 +181,8 @@ class _TemplateBuilder:
         settled = _call(call, scope)
         if settled not in self._settled:
             args = _bound(settled, call.rule, partial=False)
+            # A layer may be a stack of as many as its argument says; each has several parameters.
+            self._count(math.prod(_counts_in(call.kind, args)))
             try:
                 params = dict(LAYERS[call.kind].burn_params(args))
             except UsageError as error:
@@ -165,25 +192,6 @@ class _TemplateBuilder:
 
     def _note(self, fault: RecipeError) -> None:
         self.faults.setdefault((str(fault.where), fault.what), fault)
-
-
-def _paths(
-    parts: Sequence[str | Expression], scope: ConfigScope | LoopScope, rule: RuleRef
-) -> Iterator[tuple[str, int | None]]:
-    """Yield a key's paths, each with the position in the innermost `{n}` loop, if the key has one."""
-    paths: list[tuple[str, int | None]] = [("", None)]
-    for part in parts:
-        if isinstance(part, str):
-            paths = [(path + part, index) for path, index in paths]
-            continue
-        value = _path_value(part, scope, rule)
-        if isinstance(value, int) and _counts(part, scope):
-            if value * len(paths) > _MAX_TURNS:
-                raise RecipeError(f"{{{part}}} is too large ({value})", how="Check config.json.", where=rule.location)
-            paths = [(f"{path}{number}", number) for path, _ in paths for number in range(value)]
-        else:
-            paths = [(f"{path}{value}", index) for path, index in paths]
-    yield from paths
 
 
 def _path_value(part: Expression, scope: ConfigScope | LoopScope, rule: RuleRef) -> int | str:
@@ -227,6 +235,16 @@ def _argument(value: Value, expression: Expression) -> ArgValue:
             return numbers
     what = f"{shown(str(expression))} is {shown(repr(value))}, which no layer takes"
     raise TextError(what, how="Use // for division; give sizes as whole numbers.")
+
+
+def _counts_in(kind: str, args: Args) -> Iterator[int]:
+    """Yield the arguments that say how many layers there are in a stack."""
+    from importer.adapters import LAYERS, ArgType
+
+    for argument in LAYERS[kind].signature:
+        value = args.get(argument.name)
+        if argument.type is ArgType.COUNT and isinstance(value, int):
+            yield _PARAMETERS_OF_A_LAYER * value
 
 
 def _bound(call: _Call, rule: RuleRef, *, partial: bool) -> Args:
