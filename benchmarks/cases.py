@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks import inputs
+from benchmarks import inputs, quantized_inputs
 
 __all__ = ["CASES", "GROWING", "LINEAR_RECIPE", "Case", "Scale"]
 
@@ -81,6 +81,14 @@ def _shards(folder: Path, scale: Scale) -> Path:
     return inputs.shards(folder, scale.nbytes)
 
 
+def _fp8(folder: Path, scale: Scale) -> Path:
+    return quantized_inputs.fp8(folder, scale.nbytes)
+
+
+def _nf4(folder: Path, scale: Scale) -> Path:
+    return quantized_inputs.nf4(folder, scale.nbytes)
+
+
 CASES = (
     Case("bf16 copy", _halves, _AS_IS, "copy", allowed=1.25),
     Case("bf16 copy, checksums not compared", _halves, (*_AS_IS, "--no-checksums"), "copy", allowed=1.25),
@@ -89,6 +97,10 @@ CASES = (
     Case("f32 transposed", _floats, _TRANSPOSED, "transpose", allowed=1.5),
     Case("llama recipe", _llama, ("--recipe", "llama"), "llama", allowed=1.75),
     Case("sharded folder, copy", _shards, _AS_IS, "copy", allowed=1.25),
+    Case("fp8 in blocks → bf16", _fp8, _AS_IS, "fp8"),
+    Case("fp8 in blocks → bf16 transposed", _fp8, _TRANSPOSED, "fp8-transposed"),
+    Case("nf4 → bf16", _nf4, _AS_IS, "nf4"),
+    Case("nf4 → bf16 transposed", _nf4, _TRANSPOSED, "nf4-transposed"),
     Case("tiny tensors", _tiny, _AS_IS, "copy"),
     Case("weights out of an optimizer's file", _optimizer, (*_TRANSPOSED, "--root", "model"), "weights"),
     Case("small file", lambda folder, _: inputs.tiny(folder, 10), _AS_IS, "copy"),

@@ -19,7 +19,6 @@ __all__ = ["Cast", "Dequantize", "FormulaKernel", "OverflowCount", "Scale"]
 
 _BF16 = "bfloat16"
 _WORD_BYTES = 4
-_INFINITY = 0x7F800000
 _NAN_BF16 = 0x7FC0
 _HALF_BYTES = 2
 _INFINITY_F16, _INFINITY_BF16 = 0x7C00, 0x7F80
@@ -78,7 +77,7 @@ class Cast:
         if values.dtype.name == _BF16 and out.dtype == np.float32:
             _widen(values.view(np.uint16), out.view(np.uint32))
         elif values.dtype == np.float32 and out.dtype.name == _BF16:
-            _round(values.view(np.uint32), out.view(np.uint16))
+            _round(values, out.view(np.uint16))
         else:
             np.copyto(out, values, casting="unsafe")
 
@@ -131,17 +130,20 @@ def _widen(halves: np.ndarray, words: np.ndarray) -> None:
     np.left_shift(halves, 16, out=words, dtype=words.dtype)
 
 
-def _round(words: np.ndarray, halves: np.ndarray) -> None:
+def _round(values: np.ndarray, halves: np.ndarray) -> None:
     """F32 to BF16, as bits (see `_widen`): to nearest even, every NaN to the plain one."""
     import numpy as np
 
+    words = values.view(np.uint32)
     rounded = words >> 16
     rounded &= 1
     rounded += 0x7FFF
     rounded += words
     rounded >>= 16
     np.copyto(halves, rounded, casting="unsafe")
-    halves[(words & 0x7FFFFFFF) > _INFINITY] = _NAN_BF16
+    nans = np.isnan(values)
+    if nans.any():
+        halves[nans] = _NAN_BF16
 
 
 def _widened(values: np.ndarray) -> np.ndarray:
