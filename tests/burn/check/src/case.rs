@@ -112,6 +112,16 @@ impl Case {
         Ok(Tensor::from_data(self.recorded(&format!("in.{name}"))?, &self.device))
     }
 
+    /// The rank of a recorded input.
+    pub fn input_rank(&self, name: &str) -> Result<usize, Problem> {
+        Ok(self.recorded(&format!("in.{name}"))?.shape().len())
+    }
+
+    /// Whether a recorded input is of floats.
+    pub fn input_is_float(&self, name: &str) -> Result<bool, Problem> {
+        Ok(self.recorded(&format!("in.{name}"))?.dtype().is_float())
+    }
+
     /// The rank of a recorded output.
     pub fn output_rank(&self, name: &str) -> Result<usize, Problem> {
         Ok(self.recorded(&format!("out.{name}"))?.shape().len())

@@ -4,6 +4,7 @@ use burn::tensor::{Int, Tensor};
 use burn_examples as zoo;
 
 use crate::case::{Case, Problem, Verdict};
+use crate::layers;
 
 /// Compute the recorded outputs of a case with the family's model.
 pub fn run(family: &str, case: &Case) -> Result<Vec<Verdict>, Problem> {
@@ -276,6 +277,7 @@ pub fn run(family: &str, case: &Case) -> Result<Vec<Verdict>, Problem> {
             let states = model.decoder.hidden(case.ints("decoder_input_ids")?, memory.clone());
             two_stacks(case, memory, states.clone(), |_| Some(model.decoder.proj_out.forward(states.clone())))
         }
+        layer if layer.starts_with("torch-nn/") => layers::run(case),
         _ => Err("no Burn model for this family".into()),
     }
 }

@@ -2,6 +2,8 @@
 
 mod case;
 mod families;
+mod layers;
+mod saved;
 
 pub use case::{Case, Problem, Verdict};
 pub use families::run;
