@@ -144,7 +144,7 @@ impl Experts {
         activation: Activation,
         device: &Device,
     ) -> Self {
-        let bare = |shape| Initializer::KaimingUniform { gain: 1.0, fan_out_only: false }.init(shape, device);
+        let bare = |shape| Initializer::Normal { mean: 0.0, std: 0.02 }.init(shape, device);
         Self {
             router: LinearConfig::new(width, experts).with_bias(false).init(device),
             w1: bare([experts, width, inner]),

@@ -5,8 +5,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 
 use burn::module::Module;
-use burn::store::ModuleRecord;
 use burn::store::burn_pack::Reader;
+use burn::store::{BurnpackStore, ModuleRecord, ModuleSnapshot, SafetensorsStore};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use burn_examples::shared::Shapes;
 use safetensors::{Dtype, SafeTensors};
@@ -24,6 +24,12 @@ pub struct Case {
     /// `config.json`; `Null` where the folder has none.
     pub config: Value,
     pub io: Value,
+    /// Cast what is loaded to the module's dtype.
+    pub cast: bool,
+    /// Have Burn save the loaded module again, and compare the bytes.
+    pub saves_again: bool,
+    /// Instead of io.json's rtol and atol.
+    pub tolerance: Option<(f64, f64)>,
     /// Names and shapes of the converted file.
     pub shapes: BTreeMap<String, Vec<usize>>,
     recorded: BTreeMap<String, TensorData>,
@@ -56,12 +62,16 @@ impl Case {
         for (name, view) in SafeTensors::deserialize(&file)?.iter() {
             recorded.insert(name.to_string(), data(view.dtype(), view.shape(), view.data())?);
         }
-        let shapes = Reader::from_file(&converted)?
-            .into_tensors()?
-            .into_iter()
-            .map(|tensor| (tensor.name.to_string(), tensor.shape.to_vec()))
-            .collect();
-        Ok(Self { folder, converted, device: Device::default(), config, io, shapes, recorded })
+        let shapes = if converted.extension().is_some_and(|extension| extension == "safetensors") {
+            let file = std::fs::read(&converted)?;
+            let tensors = SafeTensors::deserialize(&file)?;
+            tensors.iter().map(|(name, view)| (name.to_string(), view.shape().to_vec())).collect()
+        } else {
+            Shapes::of(&converted)?.0
+        };
+        let device = Device::default();
+        let (cast, saves_again, tolerance) = (false, false, None);
+        Ok(Self { folder, converted, device, config, io, cast, saves_again, tolerance, shapes, recorded })
     }
 
     /// `config.json` as a family's own settings.
@@ -87,9 +97,43 @@ impl Case {
         Ok(Shapes(self.shapes.clone()))
     }
 
-    /// Load the converted file into a freshly initialised module, with Burn's strict defaults.
-    pub fn load<M: Module>(&self, module: M) -> Result<M, Problem> {
-        Ok(module.try_load_record(ModuleRecord::load(&self.converted)?)?)
+    /// Load the converted file into a freshly initialised module, with Burn's strict defaults: nothing missing, nothing
+    /// left over.
+    pub fn load<M: Module>(&self, mut module: M) -> Result<M, Problem> {
+        if self.converted.extension().is_some_and(|extension| extension == "safetensors") {
+            // Only burnpack names hold enum variants.
+            let mut store = SafetensorsStore::from_file(&self.converted).skip_enum_variants(true);
+            let result = module.load_from(&mut store)?;
+            return if result.unused.is_empty() {
+                Ok(module)
+            } else {
+                Err(format!("unused: {:?}", result.unused).into())
+            };
+        }
+        let record = ModuleRecord::load(&self.converted)?;
+        let record = if self.cast { record.cast_to_module_dtype() } else { record };
+        let module = module.try_load_record(record)?;
+        if self.saves_again {
+            self.compare_bytes(&module)?;
+        }
+        Ok(module)
+    }
+
+    /// Burn, given the file's metadata, writes the file again, byte for byte.
+    fn compare_bytes<M: Module>(&self, module: &M) -> Result<(), Problem> {
+        let mut store = BurnpackStore::from_bytes(None).clear_metadata();
+        for (key, value) in Reader::from_file(&self.converted)?.metadata() {
+            store = store.metadata(key, value);
+        }
+        module.save_into(&mut store)?;
+        let (ours, theirs) = (std::fs::read(&self.converted)?, store.get_bytes()?);
+        let differing = ours.iter().zip(theirs.iter()).position(|(a, b)| a != b);
+        match differing {
+            None if ours.len() == theirs.len() => Ok(()),
+            at => {
+                Err(format!("Burn saves {} bytes, we {}; first difference at {at:?}", theirs.len(), ours.len()).into())
+            }
+        }
     }
 
     fn recorded(&self, name: &str) -> Result<TensorData, Problem> {
@@ -142,7 +186,10 @@ impl Case {
         }
         let keep = self.real_rows(expected.shape())?;
         let tolerance = |key: &str| self.io[key].as_f64().ok_or_else(|| format!("io.json has no {key}"));
-        let (rtol, atol) = (tolerance("rtol")?, tolerance("atol")?);
+        let (rtol, atol) = match self.tolerance {
+            Some(given) => given,
+            None => (tolerance("rtol")?, tolerance("atol")?),
+        };
         let row = expected.num_elements() / keep.len().max(1);
         let mut verdict = Verdict { output: name.to_string(), absolute: 0.0, relative: 0.0, within: true };
         let pairs = expected.iter::<f64>().zip(found.iter::<f64>()).enumerate();

@@ -46,3 +46,35 @@ impl Drop for Scratch {
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
+
+/// Folders with recorded inputs and outputs, each with its name below `forward`: the repository's, and those of
+/// `../shared` where they are.
+pub fn recorded() -> Vec<(String, PathBuf)> {
+    let mut found = vec![];
+    let own = repository().join("fixtures/forward");
+    collect(&own, &own, &mut found);
+    let (shared, mut more) = (repository().join("../shared/forward"), vec![]);
+    collect(&shared, &shared, &mut more);
+    found.extend(more.into_iter().filter(|(name, _)| !own.join(name).exists()));
+    found
+}
+
+fn collect(root: &Path, folder: &Path, found: &mut Vec<(String, PathBuf)>) {
+    if folder.join("io.json").exists() {
+        let name = folder.strip_prefix(root).expect("a folder below the root").to_string_lossy().into_owned();
+        found.push((name, folder.into()));
+        return;
+    }
+    let mut inner: Vec<PathBuf> =
+        std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect();
+    inner.sort();
+    for path in inner.into_iter().filter(|path| path.is_dir()) {
+        collect(root, &path, found);
+    }
+}
+
+/// What `importer convert` takes of such a folder.
+pub fn source(folder: &Path) -> String {
+    let source = if folder.join("config.json").exists() { folder.into() } else { folder.join("model.pt") };
+    source.to_string_lossy().into_owned()
+}
