@@ -57,12 +57,18 @@ def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> 
         outcome.steps += [
             PlannedTensor(name=e.name, array=e.array, sources=e.sources, trail=e.trail) for e in grouping.rest
         ]
+    position = {source: number for number, entry in enumerate(remapped.entries) for source in entry.sources}
+    places = [position[step.sources[0]] if step.sources else len(position) for step in outcome.steps]
     for group in grouping.groups:
         params = {leaf: entry.array for leaf, entry in group.entries.items()}
         across = group.kind.to_burn if choice is AdapterChoice.BURN else group.kind.to_torch
         _collect(group, across(params, group.args), outcome)
-    position = {source: number for number, entry in enumerate(remapped.entries) for source in entry.sources}
-    outcome.steps.sort(key=lambda step: position[step.sources[0]] if step.sources else len(position))
+        # One module's parameters stay together, in the order that its kind gives them: Burn's field order.
+        taken = (source for entry in group.entries.values() for source in entry.sources)
+        first = min((position[source] for source in taken), default=len(position))
+        places += [first] * (len(outcome.steps) - len(places))
+    order = sorted(range(len(places)), key=places.__getitem__)
+    outcome.steps = [outcome.steps[number] for number in order]
     return outcome
 
 

@@ -45,7 +45,7 @@ def settle_template(recipe: Recipe, scope: ConfigScope, limits: Limits = DEFAULT
             f"They show with this checkpoint only: check that {recipe.name} is the recipe for it (`importer recipes`)."
         )
         raise combined(recipe.file, tuple(builder.faults.values()), how)
-    return Template(builder.layers)
+    return Template(_in_tree_order(builder.layers))
 
 
 def settle_types(recipe: Recipe, scope: ConfigScope) -> tuple[TypeRule, ...]:
@@ -64,6 +64,25 @@ class _Call:
     kind: str
     positional: tuple[ArgValue, ...]
     named: tuple[tuple[str, ArgValue], ...]
+
+
+def _in_tree_order(layers: Mapping[str, TemplateLayer]) -> dict[str, TemplateLayer]:
+    """Return the layers as a module visits them: what lies below one path together, at the place of its first.
+
+    Burn writes a module's data field by field, so a recipe that adds `attention.q_norm` to its parent's layers cannot
+    have it after the norms that follow the attention.
+    """
+    places: dict[str, tuple[int, ...]] = {}
+    children: dict[str, dict[str, int]] = {}
+    for name in layers:
+        place: list[int] = []
+        above = ""
+        for segment in name.split("."):
+            siblings = children.setdefault(above, {})
+            place.append(siblings.setdefault(segment, len(siblings)))
+            above = f"{above}.{segment}"
+        places[name] = tuple(place)
+    return dict(sorted(layers.items(), key=lambda item: places[item[0]]))
 
 
 class _TemplateBuilder:

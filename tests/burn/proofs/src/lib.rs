@@ -1,18 +1,23 @@
 //! What the tests share: the command under test, and the repository's files.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Output};
 
 /// The root of the repository.
 pub fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).expect("tests/burn/proofs lies in a repository").into()
 }
 
-/// The importer under test: `$IMPORTER`, else the one of the repository's virtual environment.
-pub fn importer(arguments: &[&str]) -> String {
+/// Run the importer under test: `$IMPORTER`, else the one of the repository's virtual environment.
+pub fn try_importer(arguments: &[&str]) -> Output {
     let command = std::env::var_os("IMPORTER").map_or_else(|| repository().join(".venv/bin/importer"), PathBuf::from);
     let run = Command::new(&command).args(arguments).current_dir(repository()).output();
-    let run = run.unwrap_or_else(|e| panic!("{}: {e}. Run `sh scripts/venv.sh` or set IMPORTER.", command.display()));
+    run.unwrap_or_else(|e| panic!("{}: {e}. Run `sh scripts/venv.sh` or set IMPORTER.", command.display()))
+}
+
+/// The same, and it must succeed.
+pub fn importer(arguments: &[&str]) -> String {
+    let run = try_importer(arguments);
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(run.status.success(), "importer {arguments:?}: {}{}", text(&run.stdout), text(&run.stderr));
     text(&run.stdout)
