@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from importer.arrays import source_files
-from importer.errors import ImporterError, WriteError
+from importer.errors import ImporterError, Location, WriteError
 from importer.system import SYSTEM
 from importer.writers.output import Destination, FileLayout, Layout, OutputTensor, Written
 from importer.writers.publishing import can_link, new_file, remove_litter
@@ -70,6 +70,12 @@ def _write_single(path: Path, file: FileLayout, destination: Destination, check_
             check_free(index, overwrite=overwrite)
             if run is not None:
                 announce(run, path.name, SYSTEM.fstat(descriptor), _states(old_files(path)))
+            elif exists(index):
+                raise WriteError(
+                    "another run has put a set of shards in place meanwhile",
+                    where=Location(path=str(index)),
+                    how="Run again to replace it.",
+                )
 
         try:
             with new_file(path, overwrite=overwrite, mode=mode_of(index), before=before) as descriptor:

@@ -214,6 +214,25 @@ def test_digests_of_a_file_that_changes_meanwhile_are_not_printed(
     assert capsys.readouterr().out == ""
 
 
+def test_a_set_that_appears_while_a_file_is_written_over_another_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    FILE.write(tmp_path, overwrite=False)
+    sync = SYSTEM.sync
+
+    def late(descriptor: int) -> None:
+        sync(descriptor)
+        with monkeypatch.context() as patch:
+            patch.setattr(SYSTEM, "sync", sync)
+            SET.write(tmp_path, overwrite=True)
+
+    monkeypatch.setattr(SYSTEM, "sync", late)
+    with pytest.raises(WriteError, match="a set of shards in place meanwhile"):
+        FILE.write(tmp_path, overwrite=True)
+    assert outputs(tmp_path) == [SET.contents]
+    assert listed(tmp_path) == SET.names
+
+
 def test_the_index_names_what_is_there(tmp_path: Path) -> None:
     SET.write(tmp_path, overwrite=False)
     OTHER.write(tmp_path, overwrite=True)
