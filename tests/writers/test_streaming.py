@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -19,6 +21,7 @@ from importer.writers import Destination, OutputFormat, OutputTensor, streaming,
 from importer.writers.burnpack_writer import burnpack_layout
 from importer.writers.streaming import stream
 from tests.builders.outputs import WHERE, patterned
+from tests.shared import REPOSITORY
 
 
 @pytest.fixture
@@ -159,3 +162,98 @@ def test_a_file_is_synced_before_it_is_published(tmp_path: Path, monkeypatch: py
     write([patterned("a", "U8", (10,))], Destination(path=str(path), format=OutputFormat.BURNPACK))
     assert seen[0] == (False, path.stat().st_size)
     assert [exists for exists, _ in seen] == [False, True]
+
+
+class _Hanging:
+    """A storage that another thread than the first cannot read until it is let go; the first is interrupted."""
+
+    nbytes = 1 << 20
+    where = WHERE
+
+    def __init__(self) -> None:
+        self.waits = threading.Event()
+        self.goes_on = threading.Event()
+        self.is_done = threading.Event()
+
+    def read_into(self, offset: int, buffer: memoryview) -> None:
+        if threading.current_thread() is threading.main_thread():
+            self.waits.wait()
+            raise KeyboardInterrupt(offset, len(buffer))
+        self.waits.set()
+        self.goes_on.wait()
+        self.is_done.set()
+
+
+def test_a_worker_that_hangs_does_not_keep_an_interrupted_run_and_writes_nothing_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(streaming, "_MAX_END_SECONDS", 0.05)
+    storage = _Hanging()
+    tensors = [OutputTensor(f"{index}", contiguous(storage, U8, (1 << 20,))) for index in range(4)]
+    written: list[int] = []
+    write_at = SYSTEM.write_at
+
+    def noting(descriptor: int, data: memoryview, offset: int) -> int:
+        written.append(offset)
+        return write_at(descriptor, data, offset)
+
+    monkeypatch.setattr(SYSTEM, "write_at", noting)
+    before = set(threading.enumerate())
+    with pytest.raises(KeyboardInterrupt):
+        write(tensors, Destination(path=str(tmp_path / "out"), format=OutputFormat.BURNPACK, workers=2))
+    assert not list(tmp_path.iterdir())
+    count = len(written)
+    storage.goes_on.set()
+    for thread in set(threading.enumerate()) - before:
+        thread.join(10)
+    assert storage.is_done.is_set()
+    assert len(written) == count
+
+
+def test_a_system_without_more_threads_is_written_by_those_there_are(
+    mixed: list[OutputTensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(mixed, Destination(path=str(tmp_path / "many"), format=OutputFormat.BURNPACK, workers=4))
+
+    def refuse(_: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", refuse)
+    write(mixed, Destination(path=str(tmp_path / "one"), format=OutputFormat.BURNPACK, workers=4))
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "many").read_bytes()
+
+
+def test_no_more_threads_are_started_than_help(
+    mixed: list[OutputTensor], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started: list[threading.Thread] = []
+    start = threading.Thread.start
+
+    def counting(thread: threading.Thread) -> None:
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", counting)
+    write(mixed, Destination(path=str(tmp_path / "out"), format=OutputFormat.BURNPACK, workers=10**30))
+    assert len(started) == streaming.MAX_WORKERS - 1
+
+
+def test_what_computing_needs_is_imported_before_any_thread_starts(tmp_path: Path) -> None:
+    script = """
+import sys, threading
+from importer.arrays import contiguous, transpose
+from importer.dtypes import BF16
+from importer.storages import FileRange, SourceFile
+from importer.writers import Destination, OutputFormat, OutputTensor, write
+
+source, out = sys.argv[1:]
+array = transpose(contiguous(FileRange(SourceFile(source), 0, 1 << 21), BF16, (1024, 1024)))
+start, seen = threading.Thread.start, []
+threading.Thread.start = lambda thread: (seen.append({"numpy", "importer.arrays.tiles", "ml_dtypes"} <= set(sys.modules)), start(thread))
+write([OutputTensor("a", array)], Destination(path=out, format=OutputFormat.BURNPACK, workers=2))
+print(seen)
+"""
+    (tmp_path / "source").write_bytes(bytes(1 << 21))
+    command = [sys.executable, "-c", script, str(tmp_path / "source"), str(tmp_path / "out")]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=True)
+    assert done.stdout == "[True]\n"
