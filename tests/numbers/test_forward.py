@@ -13,17 +13,31 @@ from tests.numbers.forward.plain import PLAIN
 from tests.numbers.forward.recorded import Forward, check, converted, folders
 
 BY_MODEL_TYPE: dict[str, Forward] = {
-    **dict.fromkeys(("bert", "distilbert", "roberta", "xlm-roberta"), encoders.bert),
+    **dict.fromkeys(("bert", "data2vec-text", "distilbert", "ernie", "roberta", "xlm-roberta"), encoders.bert),
     **dict.fromkeys(
-        ("gemma2", "gemma3_text", "llama", "mistral", "mixtral", "olmo2", "phi3", "qwen2", "qwen3", "qwen3_moe"),
+        (
+            *(
+                "cwm",
+                "ernie4_5",
+                "gemma",
+                "gemma2",
+                "gemma3_text",
+                "granite",
+                "helium",
+                "llama",
+                "ministral",
+                "ministral3",
+            ),
+            *("mistral", "mixtral", "olmo2", "olmo3", "phi3", "qwen2", "qwen3", "qwen3_moe", "smollm3"),
+        ),
         decoders.llama_like,
     ),
     **dict.fromkeys(("clip", "clip_text_model", "clip_vision_model"), vision.clip),
-    **dict.fromkeys(("deit", "vit"), vision.vit),
-    **dict.fromkeys(("hubert", "wav2vec2"), sequences.wav2vec2),
-    **dict.fromkeys(("mt5", "t5"), sequences.t5),
+    **dict.fromkeys(("deit", "vit", "vit_msn"), vision.vit),
+    **dict.fromkeys(("hubert", "unispeech", "unispeech-sat", "wav2vec2"), sequences.wav2vec2),
+    **dict.fromkeys(("mt5", "t5", "umt5"), sequences.t5),
     "albert": encoders.albert,
-    "bart": sequences.bart,
+    **dict.fromkeys(("bart", "mvp", "plbart"), sequences.bart),
     "bloom": decoders.bloom,
     "convnext": convnets.convnext,
     "deberta-v2": encoders.deberta,

@@ -52,9 +52,10 @@ def _attention(x: Values, layer: burn.Params, config: dict[str, Any], kind: str)
     rope = config.get("rope_parameters") or {}
     share = rope.get("partial_rotary_factor") or config.get("partial_rotary_factor") or 1
     rotating = int(query.shape[-1] * share)
-    query, key = (rotate_pairs(part, theta_of(config, kind), rotating) for part in (query, key))
+    if kind != _UNROTATED:
+        query, key = (rotate_pairs(part, theta_of(config, kind), rotating) for part in (query, key))
     window = config.get("sliding_window") if kind == "sliding_attention" else None
-    scale = (config.get("query_pre_attn_scalar") or query.shape[-1]) ** -0.5
+    scale = config.get("attention_multiplier") or (config.get("query_pre_attn_scalar") or query.shape[-1]) ** -0.5
     cap = config.get("attn_logit_softcapping")
     key, value = (np.repeat(part, query.shape[1] // key.shape[1], axis=1) for part in (key, value))
     scores = _capped(query @ key.swapaxes(-1, -2) * scale, cap) + causal_mask(x.shape[1], window)
@@ -82,7 +83,13 @@ def _experts(x: Values, layer: burn.Params, config: dict[str, Any]) -> Values:
     return np.asarray(np.einsum("btef,efd,bte->btd", hidden, layer["moe.w2"], kept))
 
 
+_UNROTATED = "unrotated_attention"
+"""Of SmolLM3: one layer of four."""
+
+
 def _layer_kind(config: dict[str, Any], number: int) -> str:
+    if not (config.get("no_rope_layers") or [1] * (number + 1))[number]:
+        return _UNROTATED
     kinds = config.get("layer_types")
     if kinds:
         return str(kinds[number])
@@ -100,19 +107,22 @@ def llama_like(run: Run) -> dict[str, Values]:
     x = params["tok_embeddings.weight"][ids]
     if config["model_type"].startswith("gemma"):
         x = x * sqrt(config["hidden_size"])
+    x = x * config.get("embedding_multiplier", 1)  # this multiplier and the others are Granite's
     for number in range(config["num_hidden_layers"]):
         layer = burn.below(params, f"layers.{number}")
         kind, sparse = _layer_kind(config, number), "moe.router.weight" in layer
         attend = partial(_attention, layer=layer, config=config, kind=kind)
         feed = partial(_experts, config=config) if sparse else partial(_swiglu, activation=activation)
         for part, norm in ((attend, "attention_norm"), (partial(feed, layer=layer), "ffn_norm")):
-            before, after = ("", norm) if config["model_type"] == "olmo2" else (norm, _AFTER[norm])
+            before, after = ("", norm) if config["model_type"].startswith("olmo") else (norm, _AFTER[norm])
             made = part(rms(x, layer, before, eps) if before else x)
-            x = x + (rms(made, layer, after, eps) if f"{after}.gamma" in layer else made)
+            made = rms(made, layer, after, eps) if f"{after}.gamma" in layer else made
+            x = x + made * config.get("residual_multiplier", 1)
     x = rms(x, params, "norm", eps)
     if "output.weight" not in params:
         return {"last_hidden_state": x}
-    return {"logits": _capped(dense(x, params, "output"), config.get("final_logit_softcapping"))}
+    logits = dense(x, params, "output") / config.get("logits_scaling", 1)
+    return {"logits": _capped(logits, config.get("final_logit_softcapping"))}
 
 
 def gpt2(run: Run) -> dict[str, Values]:

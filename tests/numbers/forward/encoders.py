@@ -78,7 +78,11 @@ def bert(run: Run) -> dict[str, Values]:
     """Run burn::nn's TransformerEncoder with norms after each part: BERT, MiniLM, RoBERTa, DistilBERT."""
     config, params = run.config, run.params
     eps = config.get("layer_norm_eps", 1e-12)
-    after = config["pad_token_id"] if config["model_type"] in {"roberta", "xlm-roberta", "camembert"} else None
+    after = (
+        config["pad_token_id"]
+        if config["model_type"] in {"camembert", "data2vec-text", "roberta", "xlm-roberta"}
+        else None
+    )
     prefix = "bert." if "bert.embeddings.word_embeddings.weight" in params else ""
     x = _embedded(run, f"{prefix}embeddings", after=after)
     for number in range(config.get("num_hidden_layers") or config["n_layers"]):

@@ -77,14 +77,17 @@ def t5(run: Run) -> dict[str, Values]:
         hidden = activation(dense(x, layer, "wi_0" if gated else "wi"))
         return dense(hidden * dense(x, layer, "wi_1") if gated else hidden, layer, "wo")
 
-    def distances(side: str, size: int) -> Values:
+    def distances(side: str, size: int, number: int) -> Values:
         found = log_buckets((size, size), buckets, distance, both_ways=side == "encoder")
-        return np.moveaxis(params[f"{side}.relative_attention_bias.weight"][found], -1, 0)
+        own = f"{side}.layers.{number}.self_attn.relative_attention_bias.weight"  # UMT5 has one in every layer
+        table = params[own if own in params else f"{side}.relative_attention_bias.weight"]
+        return np.moveaxis(table[found], -1, 0)
 
     def stack(side: str, ids: Values, count: int, memory: Values | None) -> Values:
         x, size = params["shared.weight"][ids], ids.shape[1]
-        bias = distances(side, size) + (padding_mask(run.inputs) if memory is None else causal_mask(size))
+        mask = padding_mask(run.inputs) if memory is None else causal_mask(size)
         for number in range(count):
+            bias = distances(side, size, number) + mask
             layer = burn.below(params, f"{side}.layers.{number}")
             inner = rms(x, layer, "self_attn_norm", eps)
             x = x + attention(inner, inner, burn.below(layer, "self_attn"), bias)
