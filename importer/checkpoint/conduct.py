@@ -8,7 +8,8 @@ Of every call the pickle asks for, by `REDUCE`, `INST` or `OBJ`:
 3. Third-party code passes and is listed: nobody can say from its name what it does, and most checkpoints name some.
 4. What the pickle makes by a call and then calls: a class looked up by name or made by dill or cloudpickle counts as that
    class; a `functools.partial` as the function in it; anything else is refused, as attacks put names together so.
-5. Functions that call what they are given (`map`, `functools.reduce`, torch's `_rebuild_from_type_v2`) count as calls of it.
+5. Functions that call what they are given (`map`, `functools.reduce`, torch's `_rebuild_from_type_v2`) count as calls of it;
+   `setattr` passes on a class or function that the pickle has made itself, as dill finishes its classes.
 
 An object made without a call of its class - `NEWOBJ`, as every ordinary object is pickled - passes, unless its class is of a
 module made for running code. Closures and their parts are made, never called: they pass.
@@ -25,7 +26,7 @@ from importer.checkpoint.standard_library import MAKES_DATA, RUNS, STANDARD_LIBR
 from importer.checkpoint.vocabulary import is_format, qualified_name
 from importer.unpickling import Call, Callee, Global, Unpickled
 
-__all__ = ["hostile_call", "hostile_object", "indirect_calls"]
+__all__ = ["depends_on_argument", "hostile_call", "hostile_object", "indirect_calls"]
 
 _THE_RESULT = "the result of another call"
 
@@ -52,10 +53,29 @@ _DATA_CLASS_MAKERS = frozenset(
     }
 )
 
+_MAKERS = _CLASS_MAKERS | {
+    ("cloudpickle.cloudpickle", "_make_function"),
+    ("cloudpickle.cloudpickle", "_make_skel_func"),
+    ("cloudpickle.cloudpickle", "_make_empty_cell"),
+    ("dill._dill", "_create_cell"),
+    ("dill._dill", "_create_function"),
+    ("types", "CellType"),
+    ("types", "FunctionType"),
+}
+"""Calls that make a class, a function, or a cell of one, out of what the file brings along."""
+
+_NAMES_OF_CLASSES = frozenset({"__doc__", "__module__", "__name__", "__qualname__"})
+
+_SETTERS = frozenset(
+    {("builtins", "setattr"), ("builtins", "delattr"), ("dill._dill", "_setattr"), ("dill._dill", "_delattr")}
+)
+"""Functions that change what they are given: harmless on what the file has made itself, as dill finishes its classes."""
+
 _CALL_THEIR_ARGUMENT: Mapping[tuple[str, str], int] = {
     ("builtins", "map"): 0,
     ("builtins", "filter"): 0,
     ("builtins", "iter"): 0,
+    ("builtins", "reduce"): 0,
     ("functools", "reduce"): 0,
     ("itertools", "accumulate"): 1,
     ("itertools", "dropwhile"): 0,
@@ -97,6 +117,11 @@ def hostile_object(callee: Callee) -> str | None:
     return str(node) if runs and not _makes_data(node) else None
 
 
+def depends_on_argument(callee: Callee) -> bool:
+    """Whether a call is harmless or not by what it is given; `indirect_calls` yields it where it is not."""
+    return _key(qualified_name(callee)) in _SETTERS
+
+
 def indirect_calls(tree: Unpickled) -> Iterator[tuple[Callee, bool]]:
     """Yield what the calls in a pickle would call in turn, and whether as a call or only to make an empty object of it."""
     for call in tree.handed:
@@ -105,8 +130,23 @@ def indirect_calls(tree: Unpickled) -> Iterator[tuple[Callee, bool]]:
             yield from _given(call.args[:1], 0, is_call=False)
         elif key == ("copyreg", "_reconstructor"):
             yield from _reconstructed(call.args)
+        elif key in _SETTERS:
+            if not _sets_harmlessly(call.args):
+                yield call.callable, True
         elif key is not None and (place := _CALL_THEIR_ARGUMENT.get(key)) is not None:
             yield from _given(call.args, place, is_call=True)
+
+
+def _sets_harmlessly(args: tuple[object, ...]) -> bool:
+    """Whether `setattr(target, name, value)` changes what the file has made, or only how a third-party class is called."""
+    match args:
+        case (Call(callable=maker), *_) if _key(qualified_name(maker)) in _MAKERS:
+            return True
+        case (target, str() as name, str(), *_) if name in _NAMES_OF_CLASSES:
+            named = qualified_name(target)
+            return named is not None and not _is_standard(named)
+        case _:
+            return False
 
 
 def _reconstructed(args: tuple[object, ...]) -> Iterator[tuple[Callee, bool]]:
@@ -126,7 +166,12 @@ def _given(args: tuple[object, ...], place: int, *, is_call: bool) -> Iterator[t
 
 
 def _key(node: Global | None) -> tuple[str, str] | None:
-    return None if node is None else (canonical_module(node.module), node.name)
+    """Return module and name as the lists have them; dill looks its own functions up in `dill._dill`."""
+    if node is None:
+        return None
+    if node.module == "dill" and node.name.startswith("_dill."):
+        return "dill._dill", node.name.removeprefix("_dill.")
+    return canonical_module(node.module), node.name
 
 
 def _makes_data(node: Global) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from itertools import chain
 
 from importer.budgets import Budget
-from importer.checkpoint.conduct import hostile_call, hostile_object, indirect_calls
+from importer.checkpoint.conduct import depends_on_argument, hostile_call, hostile_object, indirect_calls
 from importer.checkpoint.contents import ForeignGlobal
 from importer.checkpoint.structures import pickled_bytes
 from importer.checkpoint.vocabulary import is_format, qualified_name
@@ -66,7 +66,7 @@ def refuse_hostile(tree: Unpickled, where: Location) -> None:
         DangerousPickleError: names the first such call.
     """
     judged = chain(
-        map(hostile_call, tree.called),
+        (hostile_call(callee) for callee in tree.called if not depends_on_argument(callee)),
         map(hostile_object, tree.instantiated),
         (hostile_call(callee) if is_call else hostile_object(callee) for callee, is_call in indirect_calls(tree)),
     )

@@ -3,6 +3,7 @@
     TensorDict              its entries, not the attributes of its implementation
     StyleGAN's persistence  `_reconstruct_persistent_obj(meta)`: source text, class name and `state`, the module's `__dict__`
     EasyDict and kin        attributes that repeat the entries are left out
+    arrays of dill          `_create_array(function, arguments, state)`: what numpy itself would have written
 
 Not here: modules (`saved_modules`), and objects of classes nobody knows, of which everything is looked at (`walking`).
 
@@ -17,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from importer.checkpoint.structures import attributes, is_mapping, items
 from importer.unpickling import Call, Global
 
-__all__ = ["entries_of_tensordict", "new_attributes", "persistent_object"]
+__all__ = ["array_of_dill", "entries_of_tensordict", "new_attributes", "persistent_object"]
 
 
 def entries_of_tensordict(call: Call) -> object | None:
@@ -50,6 +51,22 @@ def persistent_object(call: Call) -> tuple[str, Mapping[object, object]] | None:
     if isinstance(state, Call) and is_mapping(state):
         state = dict(items(state))
     return (name if isinstance(name, str) else "unknown", state) if isinstance(state, dict) else None
+
+
+def array_of_dill(call: Call) -> Call | None:
+    """Return the call numpy writes for an array that dill has wrapped, None for any other call."""
+    match call.callable, call.args:
+        case Global(module="dill._dill" | "dill.dill", name="_create_array"), (
+            Global() as function,
+            tuple() as args,
+            state,
+            *_,
+        ):
+            inner = Call(function, args)
+            inner.state = state
+            return inner
+        case _:
+            return None
 
 
 def new_attributes(call: Call) -> Iterator[tuple[object, object]]:

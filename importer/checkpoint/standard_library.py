@@ -100,11 +100,11 @@ _NAMES: Mapping[str, str] = {
     "array": "_array_reconstructor array",
     "ast": _AST,
     "builtins": "Ellipsis NotImplementedType bool buffer bytearray bytes classmethod complex dict ellipsis enumerate float"
-    " frozenset int intern iter list long map filter memoryview object property range reversed set slice staticmethod str"
+    " frozenset int intern iter list long map filter memoryview object property range reduce reversed set slice staticmethod str"
     " super tuple type unicode xrange zip Set ImmutableSet " + _EXCEPTIONS,
     "calendar": "Calendar Day HTMLCalendar Month TextCalendar",
     "collections": "ChainMap Counter OrderedDict UserDict UserList UserString IterableUserDict defaultdict deque"
-    " namedtuple",
+    " _tuplegetter namedtuple",
     "concurrent.futures._base": "CancelledError DoneAndNotDoneFutures Error InvalidStateError TimeoutError",
     "configparser": "ConfigParser RawConfigParser SectionProxy",
     "contextlib": "AsyncExitStack ExitStack nullcontext suppress",

@@ -94,7 +94,7 @@ def qualified_name(callee: object) -> Global | None:
                 attributes.append(attribute)
                 callee = owner
             case Global(name=look_up), (str() as name, *_) if look_up in _TYPE_LOOKUPS:
-                callee = Global("types", name)
+                callee = Global("builtins" if name in _PLAIN_BUILTINS else "types", name)
             case Global(name=look_up), (str() as name, *_) if look_up in _MODULE_LOOKUPS and attributes:
                 callee = Global(name, attributes.pop())
             case _:

@@ -14,7 +14,7 @@ from importer.arrays import Array
 from importer.budgets import CONTAINER, STEP, TENSOR, VALUE, Budget
 from importer.checkpoint.contents import Module, Tensor, Unsupported
 from importer.checkpoint.found import Dense, NotDense, Packed
-from importer.checkpoint.known_objects import entries_of_tensordict, new_attributes
+from importer.checkpoint.known_objects import array_of_dill, entries_of_tensordict, new_attributes
 from importer.checkpoint.numpy_values import is_numpy, read_scalar
 from importer.checkpoint.saved_modules import ModuleReader, SavedModule
 from importer.checkpoint.structures import attributes, elements, flat_parts, is_mapping, is_sequence, items, key_text
@@ -289,6 +289,8 @@ class _Walker:
             self.enter_module(frame, key, call, module)
         elif call.callable == _ENCODE and (data := self.tensors.bytes_of(call)) is not None:
             self.keep(frame, key, data)
+        elif (array := array_of_dill(call)) is not None:
+            self.visit_numpy(frame, key, array)
         else:
             self.budget.spend(STEP * (len(call.args) + len(call.kwargs or ())) // 8, self.where)
             self.enter(frame, key, call, "object", _object_entries(call))

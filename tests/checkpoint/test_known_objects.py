@@ -15,6 +15,7 @@ from importer.limits import DEFAULT_LIMITS
 from importer.unpickling import Call, unpickle
 from tests.builders.pickles import call, encode, glob, ordered, parameter, tensor
 from tests.checkpoint.conftest import WHERE, resolve, walked
+from tests.checkpoint.test_numpy_values import ARRAYS, array_call
 
 
 def tensordict(entries: dict[str, object]) -> Call:
@@ -107,6 +108,14 @@ def test_attributes_that_repeat_the_entries_are_not_listed_twice() -> None:
     findings = WalkedTree()
     walk(held, DEFAULT_LIMITS, findings)
     assert list(findings.tensors) == ["a", "b"]
+
+
+def test_an_array_that_dill_has_wrapped_is_an_array() -> None:
+    plain = array_call(ARRAYS[0])
+    wrapped = call("dill._dill._create_array", plain.callable, plain.args, plain.state, None)
+    found = walked({"a": plain, "b": wrapped}).arrays
+    assert found["a"].shape == found["b"].shape
+    assert found["a"].numpy().tobytes() == found["b"].numpy().tobytes()
 
 
 @pytest.mark.parametrize(
