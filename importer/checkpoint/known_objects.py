@@ -18,7 +18,19 @@ from collections.abc import Iterator, Mapping
 from importer.checkpoint.structures import attributes, is_mapping, items
 from importer.unpickling import Call, Global
 
-__all__ = ["array_of_dill", "entries_of_tensordict", "new_attributes", "persistent_object"]
+__all__ = [
+    "CONSOLIDATED",
+    "array_of_dill",
+    "entries_of_tensordict",
+    "new_attributes",
+    "persistent_object",
+    "repeats_entry",
+]
+
+CONSOLIDATED = frozenset(
+    Global("tensordict._reductions", f"_rebuild_tensordict_files{kind}") for kind in ("", "_consolidated", "_shared")
+)
+"""Calls that stand for a TensorDict of which the bytes were put together (`consolidate()`): names and places only."""
 
 
 def entries_of_tensordict(call: Call) -> object | None:
@@ -75,3 +87,13 @@ def new_attributes(call: Call) -> Iterator[tuple[object, object]]:
     for name, value in attributes(call).items():
         if name not in entries or entries[name] is not value:
             yield name, value
+
+
+def repeats_entry(call: Call, argument: object) -> bool:
+    """Whether an argument is a pair that stands among the entries as well, as addict's dictionaries are pickled."""
+    match argument:
+        case (str() as key, value):
+            held = call.entries or {}
+            return key in held and held[key] is value
+        case _:
+            return False

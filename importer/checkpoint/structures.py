@@ -58,10 +58,11 @@ def attributes(call: Call) -> Mapping[object, object]:
 
 
 def key_text(key: object) -> str:
-    """Return how a dictionary key stands in a dotted name: a class as `module.name`, bytes of Python 2 as Latin-1."""
+    """Return how a dictionary key stands in a dotted name: a class as `module.name`, bytes as Latin-1."""
     key = plain(key)
-    if isinstance(key, bytes | bytearray):
-        return key.decode("latin-1")
+    data = pickled_bytes(key) if isinstance(key, Call) else key
+    if isinstance(data, bytes | bytearray):
+        return data.decode("latin-1")
     if isinstance(key, frozenset):
         return f"frozenset({{{', '.join(repr(plain(part)) for part in key)}}})"
     return str(key)
@@ -70,6 +71,8 @@ def key_text(key: object) -> str:
 def flat_parts(key: object) -> list[object]:
     """Return a key, or all that the tuples and sets in it hold; keys have few parts."""
     parts = [plain(key)]
+    if isinstance(key, Call):  # bytes, as protocol 2 spells them
+        parts.extend(key.args[:1])
     for part in parts:
         if isinstance(part, tuple | frozenset):
             parts.extend(map(plain, part))

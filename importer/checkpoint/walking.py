@@ -14,7 +14,13 @@ from importer.arrays import Array
 from importer.budgets import CONTAINER, STEP, TENSOR, VALUE, Budget
 from importer.checkpoint.contents import Module, Tensor, Unsupported
 from importer.checkpoint.found import Dense, NotDense, Packed
-from importer.checkpoint.known_objects import array_of_dill, entries_of_tensordict, new_attributes
+from importer.checkpoint.known_objects import (
+    CONSOLIDATED,
+    array_of_dill,
+    entries_of_tensordict,
+    new_attributes,
+    repeats_entry,
+)
 from importer.checkpoint.numpy_values import is_numpy, read_scalar
 from importer.checkpoint.saved_modules import ModuleReader, SavedModule
 from importer.checkpoint.structures import attributes, elements, flat_parts, is_mapping, is_sequence, items, key_text
@@ -289,6 +295,10 @@ class _Walker:
             self.enter_module(frame, key, call, module)
         elif call.callable == _ENCODE and (data := self.tensors.bytes_of(call)) is not None:
             self.keep(frame, key, data)
+        elif call.callable in CONSOLIDATED:
+            self.note_unsupported(
+                frame.prefix + key, "tensordict", "its tensors lie in one run of bytes; save its clone()"
+            )
         elif (array := array_of_dill(call)) is not None:
             self.visit_numpy(frame, key, array)
         else:
@@ -419,7 +429,7 @@ _PLAIN = (str, bool, int, float, type(None), bytes, bytearray, complex, Global)
 def _object_entries(call: Call) -> Iterator[tuple[object, object]]:
     """Yield what an object of an unknown class holds: arguments by position, elements, entries, attributes."""
     for index, value in enumerate(call.args):
-        if not isinstance(value, _PLAIN):
+        if not isinstance(value, _PLAIN) and not repeats_entry(call, value):
             yield index, value
     yield from (call.kwargs or {}).items()
     yield from enumerate(elements(call))

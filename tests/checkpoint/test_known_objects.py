@@ -57,6 +57,13 @@ def test_a_tensordict_that_contains_itself_ends() -> None:
     assert not findings.tensors
 
 
+def test_a_consolidated_tensordict_is_reported_and_not_read_as_bytes() -> None:
+    rebuild = "tensordict._reductions._rebuild_tensordict_files_consolidated"
+    found = walked({"td": call(rebuild, {"leaves": {}}, tensor()), "w": tensor()})
+    assert list(found.tensors) == ["w"]
+    assert [(entry.name, entry.kind) for entry in found.unsupported] == [("td", "tensordict")]
+
+
 def test_an_object_of_another_package_keeps_its_attributes() -> None:
     assert list(walked(call("mine.TensorDict", state={"_tensordict": {"a": tensor()}})).tensors) == ["_tensordict.a"]
 
@@ -130,6 +137,26 @@ def test_a_pickle_within_the_pickle_is_remarked_on(data: object) -> None:
     notes = walked({"worker": data, "w": tensor()}).notes
     assert len(notes) == 1
     assert "'worker' holds a pickle of its own" in notes[0]
+
+
+def test_keys_of_bytes_are_text_in_every_protocol() -> None:
+    found = walked(
+        {
+            call("_codecs.encode", "weight", "latin1"): tensor(),
+            b"sub": {call("_codecs.encode", "\xe9", "latin1"): tensor()},
+        }
+    )
+    assert list(found.tensors) == ["weight", "sub.é"]
+
+
+def test_pairs_that_repeat_the_entries_are_not_listed_twice() -> None:
+    one = encode(tensor())
+    pair = b"X\x01\x00\x00\x00a" + one + b"q\x07\x86"
+    addict = b"\x80\x02caddict.addict\nDict\n" + pair + b"\x85\x81X\x01\x00\x00\x00ah\x07s."
+    held = PickleContainer(kind="zip", paths=("model.pt",), tree=unpickle(addict, where=WHERE), resolve=resolve)
+    findings = WalkedTree()
+    walk(held, DEFAULT_LIMITS, findings)
+    assert list(findings.tensors) == ["a"]
 
 
 def test_other_bytes_are_values() -> None:
