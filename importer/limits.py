@@ -47,8 +47,9 @@ class Limits:
     max_name_length: int = 4_096
     """Characters of one dotted tensor name."""
 
-    max_values: int = 10_000
-    """Plain values kept for display. Optimizers hold lists of numbers by the hundred thousand."""
+    max_values: int = 100_000
+    """Plain values kept: for display, and the settings of quantised layers, of which a large HQQ model has 20 each for 900.
+    Optimizers hold lists of numbers by the hundred thousand."""
 
     max_value_length: int = 2_000
     """Characters kept of one such text."""

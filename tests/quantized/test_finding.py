@@ -10,10 +10,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from importer.arrays import to_numpy
+from importer.arrays import cast, to_numpy
 from importer.checkpoint import open_checkpoint
 from importer.cli import main
 from importer.conversion import convert
+from importer.dtypes import F32
 from importer.errors import SourceError, TensorError, UnsupportedError
 from tests.quantized.made import FP8, blob, gptq, pack_words, save
 
@@ -203,3 +204,102 @@ def test_a_way_begins_at_the_stored_parts(tmp_path: Path, capsys: pytest.Capture
     folder = save(tmp_path, parts, GPTQ)
     assert main(["explain", str(folder), "m.fc.weight", "--recipe", "none"]) == 0
     assert "m.fc.qzeros  I32 [2, 2]" in capsys.readouterr().out
+
+
+def test_metadata_of_every_shard_counts(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    tensors: dict[str, np.ndarray] = {}
+    metadata: dict[str, dict[str, str]] = {}
+    want: dict[str, np.ndarray] = {}
+    for number in range(2):
+        codes, scale = random.integers(-9, 9, (4, 6)).astype(np.int8), random.random((4, 3)).astype(np.float32)
+        tensors |= {f"m.{number}._weight_qdata": codes}
+        want[f"m.{number}.weight"] = (codes * np.repeat(scale, 2, 1)).astype(np.float16)
+        described = {
+            "_type": "Int8Tensor",
+            "_data": {"block_size": [1, 2], "dtype": {"_data": "float16"}},
+            "_tensor_data_names": ["qdata", "scale"],
+        }
+        metadata[f"model-{number + 1:05}-of-00002.safetensors"] = {f"m.{number}.weight": json.dumps(described)}
+        tensors[f"later.{number}"] = scale
+    order = ["m.0._weight_qdata", "m.1._weight_qdata", "later.0", "later.1"]
+    named = {
+        name.replace("later.", "m.") + ("._weight_scale" if name.startswith("later") else ""): tensors[name]
+        for name in order
+    }
+    got = values(save(tmp_path, named, {"quant_method": "torchao"}, shards=2, metadata=metadata))
+    assert set(got) == set(want)
+    assert all(np.array_equal(got[name], want[name]) for name in want)
+
+
+def test_a_class_of_torchao_for_kernels_is_refused_by_its_name(tmp_path: Path) -> None:
+    metadata = {
+        "model-00001-of-00002.safetensors": {"m.weight": json.dumps({"_type": "Int4TilePackedTo4dTensor", "_data": {}})}
+    }
+    tensors = {"m._weight_qdata": CODES, "m._weight_scale_and_zero": np.ones(3, np.float32)}
+    with pytest.raises(UnsupportedError, match="Int4TilePackedTo4dTensor"):
+        values(save(tmp_path, tensors, {"quant_method": "torchao"}, shards=2, metadata=metadata))
+
+
+def test_an_adapter_is_worked_into_real_values_before_they_are_rounded(tmp_path: Path) -> None:
+    parts, _ = gptq("m.fc", 16, 32)
+    folder = save(tmp_path / "base", parts, GPTQ, config={"torch_dtype": "bfloat16"})
+    random = np.random.default_rng(1)
+    a, b = random.standard_normal((2, 32)).astype(np.float32), random.standard_normal((16, 2)).astype(np.float32)
+    (tmp_path / "lora").mkdir()
+    prefix = "base_model.model.m.fc.lora_"
+    (tmp_path / "lora" / "adapter_model.safetensors").write_bytes(
+        blob({f"{prefix}A.weight": a, f"{prefix}B.weight": b})
+    )
+    settings = json.dumps({"peft_type": "LORA", "r": 2, "lora_alpha": 4})
+    (tmp_path / "lora" / "adapter_config.json").write_text(settings, encoding="utf-8")
+    out = tmp_path / "out.safetensors"
+    assert convert(folder, out, recipe="none", merge=tmp_path / "lora", dtype="f32").is_success
+    real = to_numpy(cast(open_checkpoint(folder, quantized="dequantize")["m.fc.weight"].array, F32)).astype(np.float32)
+    got = to_numpy(open_checkpoint(out)["m.fc.weight"].array)
+    assert np.allclose(got, real + 2 * b @ a, rtol=1e-6, atol=1e-6)
+
+
+def test_a_conv1d_of_gpt2_gets_its_own_layout_back(tmp_path: Path) -> None:
+    for module, model, is_swapped in (
+        ("h.0.attn.c_attn", "gpt2", True),
+        ("h.0.attn.c_attn", "llama", False),
+        ("h.0.q", "gpt2", False),
+    ):
+        parts, weight = gptq(module, 16, 32)
+        got = values(save(tmp_path / f"{model}{module}", parts, GPTQ, config={"model_type": model}))[f"{module}.weight"]
+        assert np.array_equal(got, weight.T if is_swapped else weight)
+
+
+def test_a_shape_that_no_file_says_is_taken_from_bias_or_config_or_asked_for(tmp_path: Path) -> None:
+    random = np.random.default_rng(0)
+    data = random.integers(0, 256, (32, 128)).astype(np.uint8)  # 64 groups of 128: 32 outputs of 256 inputs
+    parts: dict[str, np.ndarray] = {
+        "m.fc.weight._data._data": data,
+        "m.fc.weight._scale": np.ones((64, 1), np.float16),
+        "m.fc.weight._shift": np.zeros((64, 1), np.float16),
+    }
+    with pytest.raises(UnsupportedError, match=r"shape of 'm.fc'.weight"):
+        values(save(tmp_path / "a", parts))
+    assert values(save(tmp_path / "b", {**parts, "m.fc.bias": np.ones(32, np.float16)}))["m.fc.weight"].shape == (
+        32,
+        256,
+    )
+    named = {name.replace("m.fc", "m.q_proj"): array for name, array in parts.items()}
+    got = values(save(tmp_path / "c", named, config={"hidden_size": 256}))["m.q_proj.weight"]
+    assert np.array_equal(got, np.concatenate([data & 15, data >> 4]).reshape(32, 256).astype(np.float16))
+
+
+@pytest.mark.parametrize("choice", ["report", "dequantize"])
+def test_damaged_settings_are_told_not_guessed(choice: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = "m.fc.weight"
+    parts: dict[str, np.ndarray] = {
+        name: np.ones((8, 1), np.uint8),
+        f"{name}.absmax": np.ones(1, np.float32),
+        f"{name}.quant_map": np.ones(16, np.float32),
+        f"{name}.quant_state.bitsandbytes__nf4": np.frombuffer(b'{"shape": [4', np.uint8),
+    }
+    folder = save(tmp_path, parts, {"quant_method": "bitsandbytes"})
+    assert main(["inspect", str(folder), "--quantized", choice]) == (0 if choice == "report" else 3)
+    printed = capsys.readouterr()
+    assert "is no JSON" in printed.out + printed.err
