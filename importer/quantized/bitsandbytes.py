@@ -128,7 +128,7 @@ def _state(source: Source, name: str, state_name: str) -> _State:
     if (
         kind not in ("nf4", "fp4")
         or not isinstance(shape, list)
-        or not all(type(size) is int and 0 <= size < 1 << 40 for size in shape)
+        or not all(type(size) is int and 0 < size < 1 << 40 for size in shape)
         or blocksize is None
         or blocksize < 1
         or (nested is not None and nested < 1)

@@ -235,7 +235,7 @@ def _add_words(reader: _Reader, module: str, packed: Array, scale: Array) -> Non
     groups = 1 if scale.size == 1 else scale.size // rows
     per_row = 1 if scale.size == 1 and rows != 1 else rows
     size = group.size if group.size is not None and group.size > 0 and groups > 1 else -(-columns // groups)
-    if -(-columns // size) != groups:
+    if not size or -(-columns // size) != groups:
         raise source.misfit(module, f"groups of {size} in {columns} inputs do not go with scales {list(scale.shape)}")
     parts = {f"{module}.weight_packed": packed, f"{module}.weight_scale": scale, f"{module}.weight_shape": shape}
     g_idx = source.arrays.get(f"{module}.weight_g_idx")
@@ -343,7 +343,7 @@ def _by_rows(source: Source, name: str, factor: Array, whole: tuple[int, int], g
         return Factor(_grid(factor, 1, 1), Blocks(max(rows, 1), max(columns, 1)))
     groups = factor.size // max(rows, 1)
     size = group.size if group.size is not None and group.size > 0 and groups > 1 else -(-columns // max(groups, 1))
-    if not groups or factor.size != rows * groups or -(-columns // size) != groups:
+    if not groups or not size or factor.size != rows * groups or -(-columns // size) != groups:
         raise source.misfit(name, f"{list(factor.shape)} scales do not go with {rows}×{columns}")
     return Factor(_grid(factor, rows, groups), Blocks(1, size))
 

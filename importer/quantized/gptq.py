@@ -93,6 +93,8 @@ def _layer(source: Source, name: str) -> _Layer:
     if shapes != [2, 2, 2] or qweight.dtype not in (I32, U32) or qweight.shape[1] != scales.shape[1]:
         raise source.misfit(name, f"qweight {list(qweight.shape)} does not go with scales {list(scales.shape)}")
     groups, outputs = scales.shape
+    if not groups or not outputs:
+        raise source.misfit(name, f"scales are {list(scales.shape)}")
     bits = _bits(source, name, qweight, qzeros, outputs, g_idx)
     inputs = g_idx.size if g_idx is not None else qweight.shape[0] * _WORD_BITS // bits
     stated = _group_size(source, name)

@@ -146,7 +146,8 @@ def _meta_at(source: Source, name: str, prefix: str) -> _Meta:
     axis = setting_of(_stated(source), "axis", int) if axis is None else axis
     group = _integer(source, prefix, "group_size")
     shape = _shape(source, prefix)
-    if packing not in _PACKINGS or axis not in (0, 1) or not shape:
+    is_known = packing in _PACKINGS and bits in (None, _PACKINGS[packing][0])
+    if packing is None or not is_known or axis not in (0, 1) or not shape or min(shape) < 1:
         raise source.misfit(
             name, f"bits {bits}, packing {shown(packing)}, axis {axis} and shape {list(shape)} are none that are known"
         )

@@ -5,6 +5,7 @@ Not here: opening files, and the formats themselves (one module each).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -13,6 +14,7 @@ from importer.arrays import Array
 from importer.arrays.decoding import Decoder, decoded
 from importer.dtypes import DType, dtype_of_torch
 from importer.errors import Location, TensorError, UnsupportedError, shown
+from importer.quantized.checking import fault_of
 from importer.quantized.parts import location_of
 
 __all__ = ["Aside", "Composite", "Format", "Source", "Unpacked", "Weight"]
@@ -184,7 +186,12 @@ class Unpacked:
     ) -> None:
         """Take down a weight: a decoder, read in C order as `shape`, then moved."""
         where = next((location_of(part) for part in parts.values()), source.where)
+        fault = fault_of(decoder)
+        if fault is not None:
+            raise source.misfit(name, fault)
         shape = decoder.shape if shape is None else shape
+        if math.prod(shape) != math.prod(decoder.shape):
+            raise source.misfit(name, f"{decoder.shape[0]}×{decoder.shape[1]} values are not {list(shape)}")
         array = moved(decoded(decoder, dtype or source.dtype, shape, where))
         self.weights[name] = Weight(name, array, tuple(parts), decoder=decoder, shape=shape, moved=moved)
 

@@ -303,3 +303,23 @@ def test_damaged_settings_are_told_not_guessed(choice: str, tmp_path: Path, caps
     assert main(["inspect", str(folder), "--quantized", choice]) == (0 if choice == "report" else 3)
     printed = capsys.readouterr()
     assert "is no JSON" in printed.out + printed.err
+
+
+@pytest.mark.parametrize(
+    ("part", "array"),
+    [
+        pytest.param("qzeros", np.ones((2, 2), np.float16), id="zeros-as-floats"),
+        pytest.param("qzeros", np.ones((1, 2), np.int32), id="too-few-groups"),
+        pytest.param("scales", np.ones((2, 15), np.float16), id="too-few-outputs"),
+        pytest.param("scales", np.ones((0, 16), np.float16), id="no-groups"),
+        pytest.param("g_idx", np.ones(20, np.int32), id="too-few-inputs"),
+        pytest.param("g_idx", np.ones(32, np.float16), id="groups-as-floats"),
+        pytest.param("qweight", np.ones((4, 16, 1), np.int32), id="rank"),
+    ],
+)
+def test_parts_that_do_not_go_together_are_an_error_that_names_the_weight(
+    part: str, array: np.ndarray, tmp_path: Path
+) -> None:
+    parts, _ = gptq("m.fc", 16, 32)
+    with pytest.raises(TensorError, match=r"'m\.fc(\.weight)?' is quantised, but"):
+        values(save(tmp_path, {**parts, f"m.fc.{part}": array}, GPTQ))
