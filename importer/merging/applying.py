@@ -189,7 +189,8 @@ class _Merger:
         if not base.dtype.is_float or base.dtype.itemsize == 1 or len(base.shape) < 2:  # noqa: PLR2004 - a matrix
             raise self.misfit(change.module, f"changes {shown(name)}, which is {base.dtype} {list(base.shape)}")
         down, up = change.down.array, change.up.array
-        if len(down.shape) < 2 or len(up.shape) < 2 or down.shape[0] != up.shape[1] or math.prod(up.shape[2:]) != 1:  # noqa: PLR2004
+        are_factors = min(len(down.shape), len(up.shape)) > 1 and down.size and up.size and base.size
+        if not are_factors or down.shape[0] != up.shape[1] or math.prod(up.shape[2:]) != 1:
             raise self.misfit(
                 change.module, f"has factors {list(down.shape)} and {list(up.shape)} that do not go together"
             )
@@ -207,6 +208,8 @@ class _Merger:
                 stored_matrix(transpose(left.array), rank, outputs),
             )
         wide = stored_matrix(base if base.dtype is F64 else cast(base, F32), rows, columns)
+        if not math.isfinite(change.factor):
+            raise self.misfit(change.module, f"has a change with the factor {change.factor}")
         factor = change.factor if change.magnitude is not None else change.factor * self.weight
         total: Decoder = LowRank(wide, left, right, factor)
         if change.magnitude is not None:

@@ -48,11 +48,17 @@ def read_kohya(arrays: Mapping[str, Array], where: Location) -> Adapter:
     read = Adapter(f"kohya LoRA, {len(pieces)} modules", has_dots=False)
     for module, own in pieces.items():
         down, up, alpha = (own.get(kind) for kind in ("lora_down.weight", "lora_up.weight", "alpha"))
-        if down is None or up is None or not down.array.shape:
+        if down is None or up is None or not down.array.size or not down.array.shape:
             raise UnsupportedError(
                 f"{shown(module)} lacks a factor of its change", where=where, how="Get the file again."
             )
         rank = down.array.shape[0]
+        if alpha is not None and (alpha.array.size != 1 or not alpha.array.dtype.is_float):
+            raise UnsupportedError(
+                f"{shown(alpha.name)} is {alpha.array.dtype} {list(alpha.array.shape)}, no factor",
+                where=where,
+                how="Get the file again.",
+            )
         factor = 1.0 if alpha is None else float(small_table(alpha.array, 1)[0]) / rank
         read.changes.append(Change(module=module, down=down, up=up, factor=factor, bias=None))
         if alpha is not None:
