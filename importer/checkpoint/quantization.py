@@ -16,7 +16,7 @@ from importer.containers import Opened, SetContainer, TableContainer, read_json_
 from importer.errors import Location, SourceError
 from importer.limits import Limits
 from importer.options import QuantizedChoice
-from importer.quantized import SIDE_FILES, Source, float_dtype, settings_of
+from importer.quantized import Source, may_have_codes
 
 if TYPE_CHECKING:
     from importer.quantized import Unpacked
@@ -33,6 +33,8 @@ def unpack_quantized(
         UnsupportedError: the method is not known; not where weights are only reported.
         TensorError: the parts of a weight do not belong together; neither.
     """
+    if not findings.composites and not may_have_codes(tensor.array for tensor in findings.tensors.values()):
+        return None
     from importer.quantized.finding import find
 
     source = _source(opened, findings, limits)
@@ -62,6 +64,8 @@ def unpack_quantized(
 
 
 def _source(opened: Opened, findings: WalkedTree, limits: Limits) -> Source:
+    from importer.quantized.finding import float_dtype, settings_of
+
     path = opened.container.paths[0]
     sides = dict(_sides(Path(path), findings, limits))
     arrays = {name: tensor.array for name, tensor in findings.tensors.items()}
@@ -80,6 +84,8 @@ def _source(opened: Opened, findings: WalkedTree, limits: Limits) -> Source:
 
 def _sides(path: Path, findings: WalkedTree, limits: Limits) -> Iterator[tuple[str, Mapping[str, object]]]:
     """Yield the settings that lie beside the weights."""
+    from importer.quantized.finding import SIDE_FILES
+
     folder = path if path.is_dir() else path.parent
     for name in SIDE_FILES:
         if (folder / name).is_file():
@@ -118,7 +124,7 @@ def _stored_bytes(found: Unpacked, findings: WalkedTree) -> int:
 
 def _replace(found: Unpacked, findings: WalkedTree, choice: QuantizedChoice) -> None:
     """Put weights, or their integers, into the place of the first tensor they are made of, and the rest out."""
-    from importer.quantized import integer_parts
+    from importer.quantized.integers import integer_parts
 
     stored = {name: tensor.array for name, tensor in findings.tensors.items()}
     owners = {part: weight for weight in found.weights.values() for part in weight.parts}

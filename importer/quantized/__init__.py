@@ -6,20 +6,7 @@ One module for each format says which stored tensors make one weight, and how. N
 
 from __future__ import annotations
 
-from importer.quantized.finding import SIDE_FILES, find, float_dtype, settings_of
-from importer.quantized.integers import integer_parts
-from importer.quantized.model import Composite, Source, Unpacked, Weight
-from importer.quantized.torch_ao import QUANTIZED_TENSOR
+from importer.quantized.model import QUANTIZED_TENSOR, Composite, Source, Unpacked, Weight
+from importer.quantized.screening import may_have_codes
 
-__all__ = [
-    "QUANTIZED_TENSOR",
-    "SIDE_FILES",
-    "Composite",
-    "Source",
-    "Unpacked",
-    "Weight",
-    "find",
-    "float_dtype",
-    "integer_parts",
-    "settings_of",
-]
+__all__ = ["QUANTIZED_TENSOR", "Composite", "Source", "Unpacked", "Weight", "may_have_codes"]

@@ -14,10 +14,9 @@ from importer.arrays import Array
 from importer.arrays.decoding import Decoder, decoded
 from importer.dtypes import DType, dtype_of_torch
 from importer.errors import Location, TensorError, UnsupportedError, shown
-from importer.quantized.checking import fault_of
 from importer.quantized.parts import location_of
 
-__all__ = ["Aside", "Composite", "Format", "Source", "Unpacked", "Weight"]
+__all__ = ["QUANTIZED_TENSOR", "Aside", "Composite", "Format", "Source", "Unpacked", "Weight"]
 
 _DAMAGED = (
     "The file is damaged or was made by a version that is not known; get it again, or save the model in full precision."
@@ -25,6 +24,10 @@ _DAMAGED = (
 _FULL = "Load the model with the library it was saved by, call its dequantize(), and save that in full precision."
 
 _Value = TypeVar("_Value")
+
+
+QUANTIZED_TENSOR = "torch.quantized"
+"""What `Composite.class_name` is for torch's own quantised tensors; parts are `integers`, `scale` and `zero_point`."""
 
 
 def as_it_is(array: Array) -> Array:
@@ -185,6 +188,8 @@ class Unpacked:
         moved: Callable[[Array], Array] = as_it_is,
     ) -> None:
         """Take down a weight: a decoder, read in C order as `shape`, then moved."""
+        from importer.quantized.checking import fault_of  # only where there is something to hold together
+
         where = next((location_of(part) for part in parts.values()), source.where)
         fault = fault_of(decoder)
         if fault is not None:

@@ -12,12 +12,9 @@ from __future__ import annotations
 from importer.arrays import Array, dequantize
 from importer.dtypes import F32, Kind
 from importer.errors import shown
-from importer.quantized.model import Format, Source, Unpacked, Weight
+from importer.quantized.model import QUANTIZED_TENSOR, Format, Source, Unpacked, Weight
 
-__all__ = ["QUANTIZED_TENSOR", "TORCH_AO"]
-
-QUANTIZED_TENSOR = "torch.quantized"
-"""What `Composite.class_name` is for torch's own quantised tensors; parts are `integers`, `scale` and `zero_point`."""
+__all__ = ["TORCH_AO"]
 
 _PAIR = "._packed_params._packed_params"
 _ACTIVATIONS = "quantisation of the activations"

@@ -1,0 +1,26 @@
+"""Whether a checkpoint may be quantised at all, at one glance: most are not, and need none of the formats.
+
+Not here: which format it is (`finding`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from importer.arrays import Array
+from importer.dtypes import Kind
+
+__all__ = ["may_have_codes"]
+
+_CODE_BYTES = (1, 4)
+"""Codes are bytes or 32-bit words; 64-bit integers are positions and counters."""
+
+
+def may_have_codes(arrays: Iterable[Array]) -> bool:
+    """Whether any tensor is of a type that codes, or what is said of them, are stored in."""
+    return any(
+        array.dtype.itemsize in _CODE_BYTES
+        and (array.dtype.kind in (Kind.INTEGER, Kind.BITS, Kind.QUANTIZED) or array.dtype.itemsize == 1)
+        and array.shape
+        for array in arrays
+    )
