@@ -5,7 +5,6 @@ Not here: module layouts (`importer.adapters`), and opening files (`importer.che
 
 from __future__ import annotations
 
-from importer.merging.applying import merge_adapter
 from importer.merging.assembling import adapter_alone, adapter_summary, open_sources, split_weight
 from importer.merging.recognising import AdapterKind, adapter_kind
 
@@ -14,7 +13,6 @@ __all__ = [
     "adapter_alone",
     "adapter_kind",
     "adapter_summary",
-    "merge_adapter",
     "open_sources",
     "split_weight",
 ]

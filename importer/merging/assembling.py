@@ -14,7 +14,6 @@ from importer.checkpoint import Checkpoint, component_folders, join_checkpoints,
 from importer.containers import read_json_object
 from importer.errors import DecisionNeededError, Location, UsageError, shown
 from importer.limits import Limits
-from importer.merging.applying import merge_adapter
 from importer.merging.recognising import AdapterKind, adapter_kind
 from importer.options import Options
 
@@ -53,6 +52,8 @@ def open_sources(sources: Sequence[PathLike], options: Options) -> Checkpoint:
         opened = [join_checkpoints(opened, prefixes or [""] * len(opened))]
     checkpoint = opened[0]
     for text in options.merge:
+        from importer.merging.applying import merge_adapter  # the sums, only where there are some
+
         path, weight = split_weight(text)
         adapter = open_checkpoint(_file_of(Path(path)), replace(options, root=None))
         checkpoint = merge_adapter(checkpoint, adapter, _settings(adapter, options.limits), weight)

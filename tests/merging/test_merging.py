@@ -14,7 +14,8 @@ import pytest
 from importer.arrays import to_numpy
 from importer.checkpoint import Checkpoint, open_checkpoint
 from importer.errors import ImporterError, UnsupportedError, UsageError
-from importer.merging import AdapterKind, adapter_kind, merge_adapter
+from importer.merging import AdapterKind, adapter_kind
+from importer.merging.applying import merge_adapter
 
 RANDOM = np.random.default_rng(3)
 CODES = {"float32": "F32", "float16": "F16", "bfloat16": "BF16"}
