@@ -21,6 +21,7 @@ from importer.quantized.hqq import HQQ
 from importer.quantized.model import Format, Source, Unpacked, torch_dtype
 from importer.quantized.mxfp4 import MXFP4
 from importer.quantized.quanto import QUANTO
+from importer.quantized.screening import may_have_codes
 from importer.quantized.torch_ao import TORCH_AO
 from importer.quantized.torchao import TORCHAO
 
@@ -58,7 +59,7 @@ def _find(source: Source) -> Unpacked | None:
     if method:
         stated = next((known for known in FORMATS if method in known.methods), None)
         stated = stated or _of_rounding(source)
-        if stated is None and _has_codes(source):
+        if stated is None and (source.composites or may_have_codes(source.arrays.values())):
             raise source.refused(f"the weights are quantised by {shown(method)}, which is not read here")
         if stated is not None and (found := stated.unpack(source)).weights:
             return found
@@ -76,15 +77,6 @@ def _of_rounding(source: Source) -> Format | None:
     if "gptq" in layout:
         return GPTQ
     return AWQ if "awq" in layout else None
-
-
-def _has_codes(source: Source) -> bool:
-    """Whether anything in the source may be codes: all else would be floats as they are."""
-    codes = any(
-        (array.dtype.kind in (Kind.INTEGER, Kind.BITS, Kind.QUANTIZED) and len(array.shape) > 1) or is_fp8(array)
-        for array in source.arrays.values()
-    )
-    return codes or bool(source.composites)
 
 
 def _refuse_leftovers(source: Source, found: Unpacked | None) -> None:

@@ -12,15 +12,18 @@ from importer.dtypes import Kind
 
 __all__ = ["may_have_codes"]
 
-_CODE_BYTES = (1, 4)
-"""Codes are bytes or 32-bit words; 64-bit integers are positions and counters."""
+_CODE_BYTES = 4
+"""Codes are at most so wide; 64-bit integers are positions and counters."""
 
 
 def may_have_codes(arrays: Iterable[Array]) -> bool:
     """Whether any tensor is of a type that codes, or what is said of them, are stored in."""
     return any(
-        array.dtype.itemsize in _CODE_BYTES
-        and (array.dtype.kind in (Kind.INTEGER, Kind.BITS, Kind.QUANTIZED) or array.dtype.itemsize == 1)
-        and array.shape
+        array.shape
+        and array.dtype.itemsize <= _CODE_BYTES
+        and (
+            array.dtype.kind in (Kind.INTEGER, Kind.BITS, Kind.QUANTIZED)
+            or (array.dtype.is_float and array.dtype.itemsize == 1)
+        )
         for array in arrays
     )

@@ -11,7 +11,7 @@ import ml_dtypes
 import numpy as np
 
 CODES = {
-    "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "I8", "uint8": "U8", "int32": "I32", "int64": "I64",
+    "float32": "F32", "float16": "F16", "bfloat16": "BF16", "int8": "I8", "uint8": "U8", "int16": "I16", "int32": "I32", "int64": "I64",
     "float8_e4m3fn": "F8_E4M3", "float8_e8m0fnu": "F8_E8M0",
 }  # fmt: skip
 FP8 = ml_dtypes.float8_e4m3fn
