@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
 
 from importer.arrays import Array
 from importer.errors import shown
@@ -30,6 +32,8 @@ _MOST_CLASSES, _LONGEST_CLASS = 8, 200
 """Class names of a config that are looked at, and characters of one that are compared; real ones name one or two."""
 _ARCHITECTURE_LIKE = 0.55
 """Likeness from which a class name is worth mentioning (`BertForQuestionAnswering` and `BertForMaskedLM` have 0.6)."""
+
+_BEGINNING = 3
 
 _BY_CLASS, _BY_VALUE, _BY_FIELD, _BY_NAME = 4, 3, 2, 1
 _Strength = tuple[int, int]
@@ -52,10 +56,8 @@ def choose_recipe(config: Mapping[str, object] | None, tensors: Iterable[str] | 
         config: contents of config.json or params.json, or None.
         tensors: those below the root, or their names; by names alone, conditions on shapes are not judged.
     """
-    from importer.recipes.reading.document import read_accepts
-
     facts = _facts(config, tensors)
-    accepts = {path.stem: read_accepts(read_text(path), str(path)) for path in builtin_files()}
+    accepts = {path.stem: _accepts_of(path) for path in builtin_files()}
     claims = [claim for recipe, entries in accepts.items() if (claim := _strongest(recipe, entries, facts)) is not None]
     claims.sort(key=lambda claim: claim.strength, reverse=True)
     refused: list[Near] = []
@@ -83,6 +85,13 @@ def objections(
     if facts.classes and any(entry.is_claim for entry in recipe.accepts) and not _accepted(recipe, facts):
         found.insert(0, f"{facts.described()}, which {recipe.name} does not accept")
     return (*found, *_unmet(recipe, (), facts))
+
+
+@lru_cache(maxsize=128)
+def _accepts_of(path: Path) -> tuple[Accept, ...]:
+    from importer.recipes.reading.document import read_accepts
+
+    return read_accepts(read_text(path), str(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,13 +238,10 @@ def _differences(entries: Iterable[Accept], facts: _Facts) -> Iterator[str]:
 
 
 def _nearest(accepts: Mapping[str, Sequence[Accept]], facts: _Facts) -> tuple[Near, ...]:
-    """Return the recipes that come nearest: by tensor names, then by a similar class name."""
-    scored: list[tuple[float, str, str]] = []
-    for recipe, entries in accepts.items():
-        for entry in entries:
-            score, why = _likeness(entry, facts)
-            if score > 0:
-                scored.append((score, recipe, why))
+    """Return the recipes that come nearest: by all their tensor names, else by some of them or a similar class name."""
+    scored = [*_by_names(accepts, facts)]
+    if not any(score >= 1 for score, _, _ in scored):
+        scored += _by_classes(accepts, facts)
     best: dict[str, str] = {}
     for _, recipe, why in sorted(scored, key=lambda one: (-one[0], one[1])):
         best.setdefault(recipe, why)
@@ -244,26 +250,34 @@ def _nearest(accepts: Mapping[str, Sequence[Accept]], facts: _Facts) -> tuple[Ne
     )
 
 
-def _likeness(entry: Accept, facts: _Facts) -> tuple[float, str]:
-    if entry.identifier:
-        said = [text for _, text in facts.said() if len(text) <= _LONGEST_CLASS]
-        like = [(_ratio(text, entry.identifier), text) for text in said]
-        ratio, text = max(like, default=(0.0, ""))
-        why = f"it is for {entry.identifier}, which reads like {shown(text)}"
-        return (ratio, why) if ratio >= _ARCHITECTURE_LIKE else (0.0, "")
-    if not entry.names:
-        return 0.0, ""
-    matched = list(filter(facts.have, entry.names))
-    against = list(filter(facts.have, entry.without))
-    if len(matched) == len(entry.names) and not against:
-        return 1.0 + len(matched) + len(entry.without), "the tensor names resemble its own"
-    why = f"{len(matched)} of the {len(entry.names)} names it goes by are there"
-    if against:
-        why += f", and names it excludes ({as_written(against[0].text)})"
-    return 0.9 * len(matched) / (len(entry.names) + len(against)), why
+def _by_names(accepts: Mapping[str, Sequence[Accept]], facts: _Facts) -> Iterator[tuple[float, str, str]]:
+    """Yield score, recipe and reason of every entry for names of which some are there."""
+    for recipe, entry in ((recipe, entry) for recipe, entries in accepts.items() for entry in entries if entry.names):
+        matched = list(filter(facts.have, entry.names))
+        against = list(filter(facts.have, entry.without)) if matched else []
+        if len(matched) == len(entry.names) and not against:
+            yield 1.0 + len(matched) + len(entry.without), recipe, "the tensor names resemble its own"
+        elif matched:
+            why = f"{len(matched)} of the {len(entry.names)} names it goes by are there"
+            if against:
+                why += f", and names it excludes ({as_written(against[0].text)})"
+            yield 0.9 * len(matched) / (len(entry.names) + len(against)), recipe, why
+
+
+def _by_classes(accepts: Mapping[str, Sequence[Accept]], facts: _Facts) -> Iterator[tuple[float, str, str]]:
+    """Yield score, recipe and reason of every class whose name reads like one that the config says."""
+    for recipe, entry in ((recipe, entry) for recipe, entries in accepts.items() for entry in entries):
+        for text in (text for _, text in facts.said() if entry.identifier and len(text) <= _LONGEST_CLASS):
+            ratio = _ratio(text, entry.identifier)
+            if ratio > 0:
+                yield ratio, recipe, f"it is for {entry.identifier}, which reads like {shown(text)}"
 
 
 def _ratio(a: str, b: str) -> float:
+    """Return how alike two class names are; 0 where they are not, or begin unlike: the family stands first."""
     from difflib import SequenceMatcher
 
-    return SequenceMatcher(None, a.lower(), b.lower()).ratio()
+    if a[:_BEGINNING].lower() != b[:_BEGINNING].lower():
+        return 0.0
+    ratio = SequenceMatcher(None, a.lower(), b.lower()).ratio()
+    return ratio if ratio >= _ARCHITECTURE_LIKE else 0.0
