@@ -41,7 +41,6 @@ REFUSED = {
     "hubert, batch norm": "conv_pos_batch_norm",
     "albert, groups": "num_hidden_groups",
     "albert, inner layers": "inner_group_num",
-    "opt, no biases": "enable_bias",
     "vit, no biases": "qkv_bias",
     "mvp, prompts": "use_prompt",
     "ernie, task types": "use_task_id",
