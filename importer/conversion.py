@@ -17,11 +17,20 @@ from importer.checkpoint import Checkpoint, open_checkpoint
 from importer.errors import DecisionNeededError, ImporterError, Location, UnsupportedError, UsageError, shown
 from importer.limits import DEFAULT_LIMITS, Limits
 from importer.merging import adapter_alone, open_sources
-from importer.options import DEFAULT_OPTIONS, AdapterChoice, OptionGroup, Options, QuantizedChoice, changed, described
+from importer.options import (
+    DEFAULT_OPTIONS,
+    AdapterChoice,
+    DTypeChoice,
+    OptionGroup,
+    Options,
+    QuantizedChoice,
+    changed,
+    described,
+)
 from importer.plan import Plan, build_plan, weights_below
 from importer.recipes import Choice, Near, Recipe, choose_recipe, load_recipe, objections, unwrap_root
 from importer.report import ApplyResult, applied_from
-from importer.writers import Destination, OutputFormat, OutputTensor, plan_layout, write
+from importer.writers import Destination, OutputFormat, OutputTensor, plan_layout, verbatim_layout, write
 
 __all__ = ["PlannedConversion", "convert", "open_target", "plan_conversion"]
 
@@ -31,6 +40,8 @@ Sources = PathLike | Sequence[PathLike]
 _FORMATS = {".bpk": OutputFormat.BURNPACK, ".safetensors": OutputFormat.SAFETENSORS}
 
 _SHOWN_ROOTS = 8
+_CHANGING = ("target", "merge", "prefix", "only", "root", "param_ids", "shard_size")
+"""Options that change something in a copy, besides recipe, adapter and dtype."""
 _BY_CLASSES = Recipe(name="no recipe", path="", file="", is_builtin=True)
 """For whole saved models: no rule but the prefixes of wrappers (DataParallel, torch.compile) that all names share."""
 
@@ -71,10 +82,18 @@ def convert(source: Sources, output: PathLike, options: Options | None = None, /
         fingerprint=_fingerprint(planned) if options.shard_size else None,
     )
     result = _unwritten(_described_sources(source), planned, destination)
+    as_it_is = _changes_nothing(planned, form)
+    if as_it_is and planned.checkpoint.unsupported:
+        copied = tuple(f"{shown(one.name)} is copied as it is: {one.reason}" for one in planned.checkpoint.unsupported)
+        result = replace(result, errors=(), notes=(*result.notes, *copied))
     if not result.is_success:
         return replace(result, seconds=time.monotonic() - started)
-    tensors = [OutputTensor(step.name, step.array, step.param_id) for step in planned.plan.tensors]
-    layout = plan_layout(tensors, destination)
+    tensors: Sequence[OutputTensor]
+    if as_it_is:
+        tensors, layout = verbatim_layout(planned.checkpoint.paths[0], destination)
+    else:
+        tensors = [OutputTensor(step.name, step.array, step.param_id) for step in planned.plan.tensors]
+        layout = plan_layout(tensors, destination)
     result = replace(result, output_bytes=layout.nbytes)
     if options.dry_run:
         return replace(result, seconds=time.monotonic() - started)
@@ -189,6 +208,24 @@ def _unwritten(source: str, planned: PlannedConversion, destination: Destination
         dry_run=planned.options.dry_run,
         allow_missing=planned.options.allow_missing,
         strict=planned.options.strict,
+    )
+
+
+def _changes_nothing(planned: PlannedConversion, form: OutputFormat) -> bool:
+    """Whether a burnpack file is copied as a whole: it keeps what only Burn tells apart, and its own metadata."""
+    checkpoint, plan, asked = planned.checkpoint, planned.plan, planned.options
+    unread = {one.name for one in checkpoint.unsupported}
+    return (
+        form is OutputFormat.BURNPACK
+        and checkpoint.container == form.value
+        and len(checkpoint.paths) == 1
+        and not checkpoint.notes
+        and planned.recipe is None
+        and asked.adapter is AdapterChoice.NONE
+        and asked.dtype in (None, DTypeChoice.KEEP)
+        and all(getattr(asked, name) == getattr(DEFAULT_OPTIONS, name) for name in _CHANGING)
+        and {one.name for one in plan.errors} <= unread
+        and {step.name for step in plan.tensors} == set(checkpoint.tensors)
     )
 
 

@@ -10,6 +10,7 @@ from importer.writers.publishing import new_file
 from importer.writers.sharding import index_path, plan_layout
 from importer.writers.streaming import MAX_WORKERS
 from importer.writers.targets import check_target, is_through, writing_errors
+from importer.writers.verbatim import verbatim_layout
 from importer.writers.writing import write
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "is_through",
     "new_file",
     "plan_layout",
+    "verbatim_layout",
     "write",
     "writing_errors",
 ]

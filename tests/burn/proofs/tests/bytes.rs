@@ -204,6 +204,7 @@ fn what_burn_refuses_we_refuse_and_what_it_takes_we_take() {
         ("one name twice", file(&[("w", plain(&[4], &[0, 16])), ("w", plain(&[4], &[256, 272]))], 272)),
     ];
     // Where a file that two readers could read differently gets no reading from us.
+    let older = ["a bare Bool"]; // as Burn wrote it before 0.21: read here, refused there
     let stricter = ["one name twice", "two in one place", "bytes behind the end", "version 0"];
     let scratch = Scratch::new("limits");
     let path = scratch.path("case.bpk");
@@ -216,6 +217,7 @@ fn what_burn_refuses_we_refuse_and_what_it_takes_we_take() {
         match (theirs.is_ok(), run.status.success()) {
             (a, b) if a == b => {}
             (true, false) if stricter.contains(&name) => {}
+            (false, true) if older.contains(&name) => {}
             (a, b) => wrong.push(format!("{name}: Burn takes it: {a} {:?}, we take it: {b} {said}", theirs.err())),
         }
         assert!(run.status.code().is_some_and(|code| code == 0 || code == 3), "{name}: {said}");
