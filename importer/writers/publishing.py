@@ -187,11 +187,11 @@ def alone_in(folder: Path) -> Iterator[None]:
         SYSTEM.close(descriptor)
 
 
-def can_link(source: Path, path: Path) -> bool:
+def can_link(source: Path, path: Path, *, overwrite: bool) -> bool:
     """Whether a file that is at `source` can be given a name beside `path` by a link, or else by renaming.
 
     Raises:
-        WriteError: by neither.
+        WriteError: by neither; or names are to be taken from other files (`overwrite`), and nothing can be renamed.
         OSError: the system refuses otherwise.
     """
     probe, other = scratch_name(path), scratch_name(path)
@@ -205,6 +205,8 @@ def can_link(source: Path, path: Path) -> bool:
             SYSTEM.close(descriptor)
             _try_renaming(probe, other)
             return False
+        if overwrite:
+            _try_renaming(probe, other)
         return True
     finally:
         _remove(probe, other)
@@ -287,7 +289,7 @@ def _try_renaming(probe: Path, other: Path) -> None:
         SYSTEM.rename(probe, other)
     except OSError as error:
         raise WriteError(
-            f"this file system can neither link nor rename a file ({error.strerror}), so an output could not appear whole",
+            f"nothing can be renamed on this file system ({error.strerror}), so an output could not appear whole",
             where=Location(path=str(probe.parent)),
             how="Write to another file system and copy the output.",
         ) from error

@@ -109,7 +109,7 @@ def _write_set(layout: Layout, destination: Destination, check_sources: Callable
             missing = [(Path(name), file) for name, file in layout.files if name not in kept]
             check_space(index, sum(file.nbytes for _, file in missing) + len(layout.index[1]))
             with writing_errors(index):
-                links = can_link(run.journal, index)
+                links = can_link(run.journal, index, overwrite=destination.overwrite)
                 others = sorted(old_files(output), key=lambda path: path in {index, output})
             for path, file in missing:
                 _write_shard(run, path, file, mode_of(path, *others), destination.workers)

@@ -150,7 +150,7 @@ def test_a_file_system_that_can_neither_link_nor_rename_is_told_before_anything_
 ) -> None:
     for call in ("open_unnamed", "link", "rename"):
         monkeypatch.setattr(SYSTEM, call, refused)
-    with pytest.raises(WriteError, match="neither link nor rename"):
+    with pytest.raises(WriteError, match="nothing can be renamed"):
         publish(tmp_path / "out", then=failing(AssertionError()))
     assert not list(tmp_path.iterdir())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -231,6 +232,22 @@ def test_a_set_that_appears_while_a_file_is_written_over_another_stays(
         FILE.write(tmp_path, overwrite=True)
     assert outputs(tmp_path) == [SET.contents]
     assert listed(tmp_path) == SET.names
+
+
+def test_a_set_that_could_not_be_replaced_is_refused_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    SET.write(tmp_path, overwrite=False)
+    before = tree(tmp_path)
+
+    def refuse(*_: object) -> None:
+        raise OSError(errno.EPERM, "Operation not permitted")
+
+    for call in ("rename", "set_length"):
+        monkeypatch.setattr(SYSTEM, call, refuse)
+    with pytest.raises(WriteError, match="nothing can be renamed"):
+        OTHER.write(tmp_path, overwrite=True)
+    assert tree(tmp_path) == before
 
 
 def test_the_index_names_what_is_there(tmp_path: Path) -> None:
