@@ -121,7 +121,12 @@ def rename_rules(moves: Sequence[Move], names: Sequence[str]) -> tuple[RenameRul
     """
     wanted = _wanted(moves, names)
     changing = [move for move in moves if move.source != move.target]
-    attempts = (_rules(_shortened(changing), ""), _rules(changing, ""), _rules(changing, _SETTLED))
+    attempts = (
+        _rules(_shortened(changing), ""),
+        _rules(changing, ""),
+        _rules(changing, _SETTLED),
+        _rules(moves, _SETTLED),  # what stays where it is may have to be said as well
+    )
     return next((rules for rules in attempts if _outcome(rules, wanted) == wanted), attempts[-1])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from importer.arrays import full
@@ -94,6 +94,7 @@ PATHS = st.lists(st.sampled_from(["a", "b", "ab", "b_1", "0", "1", "10", "x$", "
 )
 
 
+@example({"a": "a", "1": "1", "0": "a.0"})
 @given(st.dictionaries(PATHS, PATHS, min_size=1, max_size=8))
 def test_any_moves_to_distinct_places_come_out_as_asked(pairs: dict[str, str]) -> None:
     by_target = {target: source for source, target in pairs.items()}
