@@ -118,24 +118,28 @@ class _Table:
 
     def by_order(self) -> None:
         """Decide the rest by names and order, each with a mark."""
-        ranks = self._ranks()
-        scored = [(self._likeness[s, t] - _ORDER_WEIGHT * ranks[s, t], s, t) for s, t in self._pairs()]
-        alike = {(s, t): max(len(self._open[t]), len(self._rivals[s])) for s, t in self._pairs()}
-        for _, s, t in sorted(scored, key=lambda entry: (-entry[0], entry[2], entry[1])):
+        sources, targets = self._ranks()
+        longest = max(len(sources), len(targets), 1)
+        alike_targets = {t: len(fitting) for t, fitting in self._open.items()}
+        alike_sources = {s: len(rivals) for s, rivals in self._rivals.items()}
+        scored = (
+            (_ORDER_WEIGHT * (abs(sources[s] - targets[t]) / longest) - self._likeness[s, t], t, s)
+            for s, t in self._pairs()
+        )
+        for _, t, s in sorted(scored):
             if t in self._open and s in self._open[t]:
-                self._decide([(s, t, f"1 of {alike[s, t]} of this shape")])
+                self._decide([(s, t, f"1 of {max(alike_targets[t], alike_sources[s])} of this shape")])
 
     def _foreign(self, s: int, t: int) -> str:
         """Return a doubt where only shapes and place speak, and there is more on one side than on the other."""
         foreign = not self._is_complete and are_foreign(self._sources[s].path, self._targets[t].path)
         return "the name does not say so" if foreign else ""
 
-    def _ranks(self) -> dict[tuple[int, int], float]:
-        """Return how far apart two rows stand in the order of their sides, from 0 to 1."""
-        sources = {s: n for n, s in enumerate(sorted({s for s, _ in self._pairs()}))}
-        targets = {t: n for n, t in enumerate(sorted({t for _, t in self._pairs()}))}
-        longest = max(len(sources), len(targets), 1)
-        return {(s, t): abs(sources[s] - targets[t]) / longest for s, t in self._pairs()}
+    def _ranks(self) -> tuple[dict[int, int], dict[int, int]]:
+        """Return the places of the rows that are open, in the order of their sides."""
+        sources = {s: n for n, s in enumerate(s for s, rivals in sorted(self._rivals.items()) if rivals)}
+        targets = {t: n for n, t in enumerate(t for t, fitting in sorted(self._open.items()) if fitting)}
+        return sources, targets
 
     def _pairs(self) -> list[tuple[int, int]]:
         return [(s, t) for t, fitting in self._open.items() for s in fitting]

@@ -107,11 +107,13 @@ class _Meant:
     def is_kept(self, step: PlannedTensor) -> bool:
         """Whether a planned tensor is made from what was found for it."""
         names = (self._names[source] for source in step.sources)
-        return all(any(f"{name}.".startswith(f"{path}.") for path in self._origins[step.name]) for name in names)
+        return all(
+            any(f"{name}.".startswith(f"{path}.") for path in self._origins.get(step.name, ())) for name in names
+        )
 
     def words(self, step: PlannedTensor) -> str:
         """Say what else it is made from."""
-        return f"{step.name}: made from {', '.join(step.sources)}, meant was {' or '.join(self._origins[step.name])}"
+        return f"{step.name}: made from {', '.join(step.sources)}, meant was {' or '.join(self._origins.get(step.name, ())) or 'nothing'}"
 
 
 def _tried(text: str, meant: _Meant, checkpoint: Checkpoint, skeleton: Checkpoint) -> tuple[str, ...]:

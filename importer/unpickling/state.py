@@ -22,6 +22,8 @@ HANDED = frozenset({Global, Call, list})
 _TORCH_UTILS = (
     "torch._utils"  # its functions call nothing they are given, and whole models have one around every tensor
 )
+_NAMED = 1_000
+"""What a class or function that is named for the first time costs: it is judged, and listed. Files name a few dozen."""
 _LARGEST_PLAIN_KEY = 1 << 16
 _KEYS = (str, bytes, int, float, type(None), Global, Call, PersistentId, Key)
 
@@ -135,6 +137,7 @@ class State:
         """Return the one node for a global."""
         node = self.globals.get((module, name))
         if node is None:
+            self.budget.spend(_NAMED)
             node = self.globals[module, name] = Global(module, name)
             if is_special(module, name):
                 self.special.add(id(node))

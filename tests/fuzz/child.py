@@ -38,6 +38,7 @@ CPU_SECONDS = 10.0
 """Of processor time for one mutant, so that a busy machine changes nothing."""
 
 _READ_BYTES = 1 << 20
+_REFUSED = 3
 _NAMES = [f"model.{part}" for part in ("embed_tokens.weight", "layers.0.self_attn.q_proj.weight", "layers.11.mlp.bias",
                                        "norm.weight")]  # fmt: skip
 _CONFIG = {"hidden_size": 4, "num_attention_heads": 2, "num_hidden_layers": 2, "vocab_size": 8, "model_type": "llama"}
@@ -56,12 +57,30 @@ def attempt(sample: Sample, folder: Path) -> str:
         if sample.is_recipe:
             apply_recipe(load_recipe(path), of_shapes(dict.fromkeys(_NAMES, (4, 4))), _CONFIG)
         else:
+            if sample.task != "open":
+                _command(sample.task, path, folder)
             _list(path)
             _read(path, open_checkpoint(path, sparse="dense", quantized="dequantize"), folder / "out.bpk")
     except ImporterError as error:
         _check_message(error)
         return f"refused {type(error).__name__}"
     return "ok"
+
+
+def _command(task: str, path: Path, folder: Path) -> None:
+    """Run a command of the command line; whatever it says has to be fit for a terminal, and no internal error."""
+    printed, told = io.StringIO(), io.StringIO()
+    commands = {
+        "convert": [["convert", str(path), str(folder / "auto.bpk"), "--dry-run"]],
+        "suggest": [["suggest", str(path), "--target", str(folder / "t.safetensors")], ["template", str(path)]],
+    }
+    for command in commands[task]:
+        with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(told):
+            code = importer_main(["--debug", *command])
+        if code not in {0, 1, 2, 3, 4}:
+            raise Find(f"{task} ended with {code}")
+    if not all(line.isprintable() for text in (printed, told) for line in text.getvalue().split("\n")):
+        raise Find(f"{task} prints characters that a terminal would obey")
 
 
 def _read(path: Path, checkpoint: Checkpoint, output: Path) -> None:
@@ -82,6 +101,8 @@ def _list(path: Path) -> None:
         code = importer_main(["--debug", "inspect", "--all", str(path)])
     with contextlib.redirect_stdout(parsed):
         code |= importer_main(["--debug", "inspect", "--json", str(path)])
+    if code == _REFUSED:
+        return  # it looks at records that opening leaves alone
     if code:
         raise Find(f"inspect ended with {code} for a file that opens")
     if not all(line.isprintable() for line in listed.getvalue().splitlines()):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -28,15 +28,19 @@ _FOLDERS = ("cases", "vintage", "families", "numbers", "beyond")
 
 @dataclass(frozen=True)
 class Sample:
-    """Files by name, and which of them is opened; `is_recipe` for a recipe, else a checkpoint."""
+    """Files by name, and which of them is opened; `is_recipe` for a recipe, else a checkpoint.
+
+    `task` is what is done beside opening it: `convert` it with the recipe its config asks for, or `suggest` one for `t.safetensors`.
+    """
 
     name: str
     files: Mapping[str, bytes]
     main: str
     is_recipe: bool = False
+    task: str = "open"
 
     def with_file(self, name: str, data: bytes) -> Sample:
-        return Sample(self.name, {**self.files, name: data}, self.main, self.is_recipe)
+        return replace(self, files={**self.files, name: data})
 
 
 @cache

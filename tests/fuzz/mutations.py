@@ -21,6 +21,7 @@ from tests.builders.streams import build_tar
 from tests.builders.tables import burnpack, safetensors
 from tests.builders.zips import DEFLATED, STORED, Entry, build_zip
 from tests.fuzz.corpus import Sample, groups, samples
+from tests.fuzz.crafted import crafted
 from tests.fuzz.pickle_mutations import mutated_pickles
 from tests.fuzz.text_mutations import mutated_lines, mutated_tree
 
@@ -45,6 +46,9 @@ _LONGEST_RUN = 4096
 _LARGEST = 2 << 20
 """Bytes of one mutated file: repetitions of repetitions are left out."""
 
+_CRAFTED_SHARE = 0.4
+"""Part of the samples that are made up from scratch, and mostly left as they are."""
+
 _BLIND_SHARE = 0.2
 """Part of the changes that are to bytes, whatever the layout."""
 
@@ -52,8 +56,9 @@ _BLIND_SHARE = 0.2
 def mutant(seed: int, number: int) -> Sample:
     """Return mutant `number` of a series."""
     random = Random(f"{seed}/{number}")
-    sample = random.choice(random.choice(groups()))
-    for _ in range(random.choice((1, 1, 1, 2, 4))):
+    made_up = random.random() < _CRAFTED_SHARE
+    sample = crafted(random) if made_up else random.choice(random.choice(groups()))
+    for _ in range(random.choice((0, 0, 0, 0, 1) if made_up else (1, 1, 1, 2, 4))):
         name = random.choice(sorted(sample.files))
         changed = _mutated(random, sample.files[name])
         if len(changed) <= _LARGEST:
