@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
@@ -274,14 +274,14 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _ChosenRecipe:
     weights = weights_below(checkpoint)
     if recipe != "auto":
         loaded = load_recipe(recipe)
-        against = objections(loaded, checkpoint.config, weights)
+        against = objections(loaded, _told(checkpoint), weights)
         notes = tuple(f"taken by --recipe all the same: {one}" for one in against)
         return _ChosenRecipe(
             loaded, "as asked for, against what config.json says" if against else "as asked for", notes
         )
     if checkpoint.container == OutputFormat.BURNPACK.value or _has_layout_of_burn(checkpoint):
         return _ChosenRecipe(None)
-    choice = choose_recipe(checkpoint.config, weights)
+    choice = choose_recipe(_told(checkpoint), weights)
     if choice.recipe is not None:
         return _ChosenRecipe(choice.recipe, choice.why)
     if checkpoint.modules:
@@ -295,6 +295,14 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _ChosenRecipe:
     if choice.nearest:
         raise _no_recipe(checkpoint, choice)
     return _ChosenRecipe(_BY_CLASSES, "no layout depends on what its module is")
+
+
+def _told(checkpoint: Checkpoint) -> Mapping[str, object] | None:
+    """Return the config; where there is none, the class of a whole saved model of transformers stands for it."""
+    module = checkpoint.modules.get(checkpoint.root)
+    if checkpoint.config is not None or module is None or not module.class_name.startswith("transformers.models."):
+        return checkpoint.config
+    return {"architectures": [module.class_name.rpartition(".")[2]]}
 
 
 def _has_layout_of_burn(checkpoint: Checkpoint) -> bool:

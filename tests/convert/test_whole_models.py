@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import importer
+from importer.errors import DecisionNeededError
 from tests.shared import FIXTURES
 
 REFUSED = {
@@ -45,3 +46,13 @@ def test_a_subclass_of_the_user_is_laid_out_as_its_base_class(release: str, tmp_
     assert given["block.own.weight"].module_type == "__main__.OwnLinear"
     np.testing.assert_array_equal(made["block.own.weight"].numpy(), given["block.own.weight"].numpy().T)
     np.testing.assert_array_equal(made["bn.gamma"].numpy(), given["bn.weight"].numpy())
+
+
+def test_the_class_of_a_whole_model_decides_against_names_that_are_another_familys(tmp_path: Path) -> None:
+    """FalconMamba has Mamba's names and shapes, and normalises what Mamba does not."""
+    source = FIXTURES / "classes/falcon_mamba_full_model.pt"
+    with pytest.raises(DecisionNeededError):
+        importer.convert(source, tmp_path / "model.bpk")
+    asked = importer.convert(source, tmp_path / "model.bpk", recipe="mamba", dry_run=True)
+    assert asked.is_success, "the names alone would have passed"
+    assert any("FalconMambaForCausalLM" in note for note in asked.notes)
