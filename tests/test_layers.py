@@ -25,6 +25,7 @@ LINES: tuple[tuple[str, ...], ...] = (
     ("plan",),
     ("report",),
     ("conversion", "suggest"),
+    ("rust",),
     ("cli",),
     ("__main__",),
 )

@@ -30,6 +30,10 @@ class Arguments(argparse.Namespace):
     action: str | None
     skeleton: str
     recipe_file: str | None
+    struct: str
+    numbers: list[str]
+    rust_file: str | None
+    rust_source: str | None
 
     @property
     def options(self) -> Options:

@@ -150,6 +150,35 @@ COMMANDS = (
         flags=(_flag("skeleton", metavar="FILE", help=_SKELETON),),
     ),
     Command(
+        name="rust",
+        summary="write the Rust module that loads a conversion",
+        about="Print a Rust file for Burn: structs with the names and nesting of what convert makes of SRC, a config with SRC's\n"
+        "numbers, init and a loader. No forward pass: weights do not tell it. Without SRC, from --target FILE, or from\n"
+        "--recipe NAME with --set for each number.",
+        examples=(
+            "rust Llama-3.2-1B/ -o src/llama.rs",
+            "rust --target fresh.bpk --struct MyModel",
+            "rust --recipe minilm --set hidden_size=384 --set num_hidden_layers=6 --set vocab_size=30522",
+        ),
+        module="importer.cli.rust_command",
+        flags=(
+            _flag("rust_source", nargs="?", metavar="SRC", help="as for convert"),
+            _flag("--struct", default="", metavar="NAME", help="name of the root struct (default: after the recipe)"),
+            _flag(
+                "--set",
+                dest="numbers",
+                action="append",
+                default=[],
+                metavar="KEY=VALUE",
+                help="a field of config.json, where there is no SRC; may be repeated",
+            ),
+            _flag("-o", "--output", dest="rust_file", metavar="FILE", help="write the file here (default: stdout)"),
+            _flag("--overwrite", action="store_true", help="replace an existing FILE"),
+            _flag("--dry-run", action="store_true", help="say what would be written, and write nothing"),
+        ),
+        groups=(OptionGroup.MAPPING, OptionGroup.READING),
+    ),
+    Command(
         name="explain",
         summary="show what happens to one tensor",
         about="Show each step from the bytes in SRC to the bytes in the output: where they lie, which rules fire, how the layout\n"

@@ -1,6 +1,6 @@
 """YAML recipes: from text to frozen rules, and the engine that applies them and records who changed what."""
 
-from importer.recipes.applying.engine import apply_recipe, unwrap_root
+from importer.recipes.applying.engine import apply_recipe, named_values, unwrap_root
 from importer.recipes.choosing import choose_recipe, objections
 from importer.recipes.explaining import explain
 from importer.recipes.language.patterns import Pattern, parse_pattern
@@ -57,6 +57,7 @@ __all__ = [
     "find_builtin",
     "list_builtin",
     "load_recipe",
+    "named_values",
     "objections",
     "parse_pattern",
     "parse_recipe",

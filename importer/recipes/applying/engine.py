@@ -9,6 +9,7 @@ What `unwrap` names is entered by the caller, who asks `unwrap_root`. Not here: 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -25,6 +26,7 @@ from importer.recipes.applying.variants import with_variants
 from importer.recipes.applying.working import ChangeLog, WorkingTensor
 from importer.recipes.applying.wrappers import INNER_WRAPPERS, OUTER_WRAPPERS, shared_prefix, without_inner
 from importer.recipes.faults import TextError
+from importer.recipes.language.expressions import Value
 from importer.recipes.language.patterns import Pattern
 from importer.recipes.language.replacements import Replacement
 from importer.recipes.outcome import NamedArray, Remapped, Template
@@ -33,7 +35,7 @@ from importer.recipes.recipe import NamePattern, Prefix, Recipe, Rename, RuleRef
 if TYPE_CHECKING:
     import regex
 
-__all__ = ["apply_recipe", "unwrap_root"]
+__all__ = ["apply_recipe", "named_values", "unwrap_root"]
 
 _MATRIX = 2
 
@@ -92,6 +94,24 @@ def apply_recipe(
         dtype=recipe.dtype,
         settings=settled_settings(recipe, scope),
     )
+
+
+def named_values(
+    recipe: Recipe,
+    tensors: Mapping[str, NamedArray],
+    config: Mapping[str, object] | None,
+    *,
+    limits: Limits = DEFAULT_LIMITS,
+) -> dict[str, Value]:
+    """Return the recipe's short names with their values for this checkpoint; those that have none are left out."""
+    items = _stripped(recipe, tensors, ChangeLog())
+    named = {item.name: tensors[item.sources[0]] for item in items}
+    scope = ConfigScope(recipe.config, config, named, limits.regex_timeout_seconds)
+    values: dict[str, Value] = {}
+    for name in recipe.config:
+        with suppress(TextError):
+            values[name] = scope.lookup(name)
+    return values
 
 
 def _stripped(recipe: Recipe, tensors: Mapping[str, NamedArray], record: ChangeLog) -> list[WorkingTensor]:
