@@ -24,8 +24,8 @@ __all__ = [
     "Constructor",
     "LocalList",
     "Maybe",
-    "TakenNumber",
     "RustExpression",
+    "TakenNumber",
     "constructors",
     "literal",
 ]
