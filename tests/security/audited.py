@@ -13,11 +13,14 @@ import contextlib
 import io
 import json
 import os
+import pkgutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from pathlib import Path
 
+import importer
 from importer.cli import main as importer_main
 from importer.dtypes import BF16
 from importer.errors import ImporterError
@@ -93,11 +96,19 @@ def everything() -> Iterable[Sample]:
         yield Sample(f"attack: {attack.name}", attack.files, attack.main, attack.is_recipe)
 
 
+def import_everything_of_ours() -> None:
+    """Import every module of the package: what is imported while a file is read is then not one of ours, put off till needed."""
+    for module in pkgutil.walk_packages(importer.__path__, "importer."):
+        if module.name != "importer.__main__":
+            import_module(module.name)
+
+
 def main(folder: Path) -> None:
     """Use everything under watch."""
     tempfile.tempdir = str(folder)
     watch = Watch(folder)
     sys.addaudithook(watch.hook)
+    import_everything_of_ours()
     BF16.numpy()
     good = [*groups()[0], next(sample for sample in samples() if sample.is_recipe)]
     for number, sample in enumerate((*good, *everything())):
