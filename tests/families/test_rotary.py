@@ -51,7 +51,7 @@ def scores(q: Floats, k: Floats) -> Floats:
     return result
 
 
-@pytest.mark.parametrize("name", ["llama", "mistral", "qwen2", "mixtral"])
+@pytest.mark.parametrize("name", ["llama", "mistral", "qwen2", "mixtral", "gemma", "granite"])
 def test_pairwise_rotation_of_the_output_gives_the_scores_of_rotated_halves(name: str, tmp_path: Path) -> None:
     family = load(name).untied
     source, out = sources(family), converted(family, tmp_path)

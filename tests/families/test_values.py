@@ -185,3 +185,45 @@ def test_two_different_tensors_for_one_name_are_refused(tmp_path: Path) -> None:
     result = convert(source, tmp_path / "out.bpk")
     assert not result.is_success
     assert [error.name for error in result.errors] == ["shared.weight"]
+
+
+@pytest.mark.parametrize("name", ["helium", "ernie4_5"])
+def test_rows_that_lie_in_adjacent_pairs_already_are_not_moved(name: str, tmp_path: Path) -> None:
+    """A Llama conversion fits name for name and computes something else."""
+    family = load(name).untied
+    given, out = sources(family), converted(family, tmp_path)
+    for letter in "qk":
+        path = f"model.layers.1.self_attn.{letter}_proj.weight"
+        np.testing.assert_array_equal(out[f"layers.1.attention.w{letter}.weight"], given[path].T)
+        assert not np.array_equal(
+            converted(family, tmp_path / letter, "llama")[f"layers.1.attention.w{letter}.weight"], given[path].T
+        )
+
+
+def test_gemma_1_has_the_offset_of_its_successors(tmp_path: Path) -> None:
+    family = load("gemma").untied
+    given, out = sources(family), converted(family, tmp_path)
+    for theirs, ours in (("model.norm", "norm"), ("model.layers.0.post_attention_layernorm", "layers.0.ffn_norm")):
+        np.testing.assert_array_equal(out[f"{ours}.gamma"], np.float32(1) + given[f"{theirs}.weight"])
+
+
+def test_every_layer_of_umt5_keeps_its_own_relative_bias(tmp_path: Path) -> None:
+    family = load("umt5").untied
+    given, out = sources(family), converted(family, tmp_path)
+    for i in (0, 1):
+        theirs = f"encoder.block.{i}.layer.0.SelfAttention.relative_attention_bias.weight"
+        np.testing.assert_array_equal(
+            out[f"encoder.layers.{i}.self_attn.relative_attention_bias.weight"], given[theirs]
+        )
+
+
+def test_scores_that_gpt2_does_not_scale_are_scaled_in_its_queries(tmp_path: Path) -> None:
+    """burn::nn divides by sqrt(head width): the queries are multiplied by it."""
+    family = load("gpt2").untied
+    plain = converted(family, tmp_path / "plain")
+    unscaled = converted(family.configured(scale_attn_weights=False), tmp_path / "unscaled")
+    width = np.float32((32 // 4) ** 0.5)
+    changed = {name for name in plain if not np.array_equal(plain[name], unscaled[name])}
+    assert changed == {f"layers.{i}.mha.query.{leaf}" for i in (0, 1) for leaf in ("weight", "bias")}
+    for name in changed:
+        np.testing.assert_allclose(unscaled[name], plain[name] * width, rtol=1e-6)
