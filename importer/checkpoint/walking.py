@@ -297,7 +297,9 @@ class _Walker:
             self.keep(frame, key, data)
         elif call.callable in CONSOLIDATED:
             self.note_unsupported(
-                frame.prefix + key, "tensordict", "its tensors lie in one run of bytes; save its clone()"
+                frame.prefix + key or "tensordict",
+                "tensordict",
+                "its tensors lie in one run of bytes; save its clone()",
             )
         elif (array := array_of_dill(call)) is not None:
             self.visit_numpy(frame, key, array)

@@ -62,6 +62,8 @@ def test_a_consolidated_tensordict_is_reported_and_not_read_as_bytes() -> None:
     found = walked({"td": call(rebuild, {"leaves": {}}, tensor()), "w": tensor()})
     assert list(found.tensors) == ["w"]
     assert [(entry.name, entry.kind) for entry in found.unsupported] == [("td", "tensordict")]
+    (alone,) = walked(call(rebuild, {}, tensor())).unsupported
+    assert alone.name == "tensordict"
 
 
 def test_an_object_of_another_package_keeps_its_attributes() -> None:
