@@ -159,10 +159,28 @@ def _weight_norm_factors(g: Array, v: Array, wide: DType) -> bytes:
     axes = tuple(axis for axis, size in enumerate(g.shape) if size == 1)
     for place, box in _boxes(v):
         kept = tuple(slice(0, 1) if axis in axes else part for axis, part in enumerate(place))
-        squares[kept] += np.square(box).sum(axis=axes, keepdims=True)
+        squares[kept] += _sum(np.square(box), axes)
     with np.errstate(all="ignore"):
         factors = to_numpy(g).astype(np.float64) / np.sqrt(squares)
         return factors.astype(wide.numpy()).tobytes()
+
+
+def _sum(values: np.ndarray, axes: Sequence[int]) -> np.ndarray:
+    """Return sums over some axes, which stay with size 1: halves are added again and again.
+
+    The order of numpy's own sums follows the processor's vectors, and so their last bits do.
+    """
+    import numpy as np
+
+    kept = tuple(1 if axis in axes else size for axis, size in enumerate(values.shape))
+    if not values.size:
+        return np.zeros(kept)
+    rows = np.moveaxis(values, tuple(axes), tuple(range(len(axes)))).reshape(-1, math.prod(kept))
+    while len(rows) > 1:
+        half = len(rows) // 2
+        added = rows[:half] + rows[half : 2 * half]
+        rows = np.concatenate((added, rows[2 * half :])) if len(rows) % 2 else added
+    return np.asarray(rows[0]).reshape(kept)
 
 
 def _spectral_factor(rows: Array, u: Array, v: Array, wide: DType) -> bytes:
@@ -172,6 +190,6 @@ def _spectral_factor(rows: Array, u: Array, v: Array, wide: DType) -> bytes:
     right = to_numpy(v).astype(np.float64).reshape(1, *rows.shape[1:])
     sigma = np.float64(0)
     for place, box in _boxes(rows):
-        sigma += (box * left[place[0]] * right[(slice(0, 1), *place[1:])]).sum()
+        sigma += _sum(box * left[place[0]] * right[(slice(0, 1), *place[1:])], tuple(range(box.ndim))).item()
     with np.errstate(all="ignore"):
         return np.asarray(1 / sigma).astype(wide.numpy()).tobytes()

@@ -23,6 +23,7 @@ from importer.arrays import (
     transpose,
     weight_norm,
 )
+from importer.arrays.arithmetic import _sum
 from importer.arrays.kernels import Scale
 from importer.arrays.tuning import Tuning
 from importer.arrays.views import compute
@@ -226,3 +227,13 @@ def test_scales_may_be_computed_themselves() -> None:
     values, scales = np.array([[1, 2], [3, 4]], "i1"), np.array([0.5, 4], "f8")
     got = dequantize(stored(values, I8), cast(stored(scales, F64), F32), full(0, I8, (2,)), 0, F32)
     np.testing.assert_array_equal(to_numpy(got), values * scales[:, None])
+
+
+def test_norms_are_summed_in_an_order_of_their_own() -> None:
+    values = np.random.default_rng(3).standard_normal((7, 33, 5))
+    for axes in ((0,), (1, 2), (0, 1, 2), ()):
+        np.testing.assert_allclose(_sum(values, axes), values.sum(axis=axes, keepdims=True), rtol=1e-13)
+    assert _sum(np.zeros((0, 3)), (0,)).tolist() == [[0.0, 0.0, 0.0]]
+    assert _sum(np.zeros((2, 0)), (0,)).shape == (1, 0)
+    by_hand = (values[0, 0, 0] + values[2, 0, 0]) + (values[1, 0, 0] + values[3, 0, 0])
+    assert _sum(values[:4, :1, :1], (0,))[0, 0, 0] == by_hand
