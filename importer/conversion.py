@@ -30,14 +30,12 @@ from importer.options import (
 from importer.plan import Plan, build_plan, weights_below
 from importer.recipes import Choice, Near, Recipe, choose_recipe, load_recipe, objections, unwrap_root
 from importer.report import ApplyResult, applied_from
-from importer.writers import Destination, OutputFormat, OutputTensor, plan_layout, verbatim_layout, write
+from importer.writers import Destination, OutputFormat, OutputTensor, format_of_path, plan_layout, verbatim_layout, write
 
 __all__ = ["PlannedConversion", "convert", "open_target", "plan_conversion"]
 
 PathLike = str | os.PathLike[str]
 Sources = PathLike | Sequence[PathLike]
-
-_FORMATS = {".bpk": OutputFormat.BURNPACK, ".safetensors": OutputFormat.SAFETENSORS}
 
 _SHOWN_ROOTS = 8
 _CHANGING = ("target", "merge", "prefix", "only", "root", "param_ids", "shard_size")
@@ -69,7 +67,7 @@ def convert(source: Sources, output: PathLike, options: Options | None = None, /
     """
     started = time.monotonic()
     options = changed(options or DEFAULT_OPTIONS, changes)
-    form = _format_of(output)
+    form = format_of_path(os.fspath(output))
     planned = plan_conversion(source, options)
     destination = Destination(
         path=os.fspath(output),
@@ -368,17 +366,6 @@ def _adapter(adapter: AdapterChoice, recipe: Recipe | None, checkpoint: Checkpoi
         stays = recipe is None or _has_layout_of_burn(checkpoint)
         return AdapterChoice.NONE if stays else AdapterChoice.BURN
     return adapter
-
-
-def _format_of(output: PathLike) -> OutputFormat:
-    """Return the format that the output's extension names."""
-    form = _FORMATS.get(Path(output).suffix.lower())
-    if form is None:
-        raise UsageError(
-            f"the output {shown(os.fspath(output))} has no extension that names a format",
-            how="End it in .bpk for burnpack or in .safetensors.",
-        )
-    return form
 
 
 def open_target(target: PathLike, limits: Limits = DEFAULT_LIMITS) -> Checkpoint:

@@ -245,6 +245,7 @@ _ENCODER_LAYER = TransformerLayer(
     signature=_LAYER_SIGNATURE,
     attentions={"mha": "self_attn"},
     pre_norms=(2, 1),
+    classes=("torch.TransformerEncoderLayer",),
 )
 _DECODER_LAYER = TransformerLayer(
     name="TransformerDecoderLayer",
@@ -252,6 +253,7 @@ _DECODER_LAYER = TransformerLayer(
     signature=_LAYER_SIGNATURE,
     attentions={"cross_attn": "multihead_attn", "self_attn": "self_attn"},
     pre_norms=(3, 1, 2),
+    classes=("torch.TransformerDecoderLayer",),
 )
 
 ATTENTION_LAYERS: Mapping[str, CompositeLayer] = {
@@ -262,6 +264,7 @@ ATTENTION_LAYERS: Mapping[str, CompositeLayer] = {
             about="in_proj split into query, key, value; out_proj → output. Burn always has biases: zeros where not",
             signature=(Argument("d"), _flag("bias", default=True), _flag("key_bias", default=True)),
             cross=False,
+            classes=("torch.MultiheadAttention",),
         ),
         AttentionLayer(
             name="CrossAttention",

@@ -1,7 +1,7 @@
 """Which layer kind a class is, read off its name and, for classes we have never heard of, its attributes.
 
-Only whole saved models name classes. The list is needed once, here; a recipe never repeats it, and where a template
-or a `types` entry speaks, that decides. Not here: guesses from parameter names (`suggestions`), which never decide.
+Only whole saved models name classes. Every layer kind lists its own; a recipe never repeats them, and where a template or a
+`types` entry speaks, that decides. Not here: guesses from parameter names (`suggestions`), which never decide.
 
 Sources: torch.nn.modules; class names found in dumps of transformers 5.24, torchvision 0.28, timm 1.0 (recipes.md B.7).
 """
@@ -34,58 +34,9 @@ class TypedLayer:
     by_attributes: bool = False
 
 
-_TORCH = {
-    **{f"Conv{n}d": f"Conv{n}d" for n in (1, 2, 3)},
-    **{f"ConvTranspose{n}d": f"ConvTranspose{n}d" for n in (1, 2, 3)},
-    **{f"BatchNorm{n}d": "BatchNorm" for n in (1, 2, 3)},
-    **{f"InstanceNorm{n}d": "InstanceNorm" for n in (1, 2, 3)},
-    "Embedding": "Embedding",
-    "EmbeddingBag": "Embedding",
-    "GRU": "Gru",
-    "GRUCell": "Gru",
-    "GroupNorm": "GroupNorm",
-    "LSTM": "Lstm",
-    "LSTMCell": "Lstm",
-    "LayerNorm": "LayerNorm",
-    "Linear": "Linear",
-    "MultiheadAttention": "Mha",
-    "NonDynamicallyQuantizableLinear": "Linear",
-    "PReLU": "PRelu",
-    "RMSNorm": "RmsNorm",
-    "RNN": "Rnn",
-    "RNNCell": "Rnn",
-    "SyncBatchNorm": "BatchNorm",
-    "TransformerDecoderLayer": "TransformerDecoderLayer",
-    "TransformerEncoderLayer": "TransformerEncoderLayer",
-    "_LinearWithBias": "Linear",
-}
-"""Classes of torch.nn.modules. TransformerEncoder and TransformerDecoder are left to their layers: each layer knows
-its own `norm_first`, and the last norm then keeps its name as a LayerNorm."""
-
-_RMS_NORMS = (
-    *("DeepseekV3RMSNorm", "GptOssRMSNorm", "LlamaRMSNorm", "MambaRMSNorm", "MistralRMSNorm", "MixtralRMSNorm"),
-    *("ModernBertRMSNorm", "Olmo2RMSNorm", "Phi3RMSNorm", "Qwen2RMSNorm", "Qwen2MoeRMSNorm", "Qwen3RMSNorm"),
-    *("Qwen3MoeRMSNorm", "T5LayerNorm"),
-)
-_LAYER_NORMS = ("ConvNextLayerNorm", "LayerNorm2d", "SamLayerNorm")
-_EMBEDDINGS = (
-    *("BartLearnedPositionalEmbedding", "BartScaledWordEmbedding", "Gemma2TextScaledWordEmbedding"),
-    *("Gemma3TextScaledWordEmbedding", "OPTLearnedPositionalEmbedding", "WhisperPositionalEmbedding"),
-)
-_LIBRARIES = {
-    "transformers": {
-        "Conv1D": "Conv1D",
-        "DetrFrozenBatchNorm2d": "BatchNorm",
-        "FalconLinear": "Linear",
-        "MixtralTopKRouter": "Linear",
-        "Qwen3MoeTopKRouter": "Linear",
-        **dict.fromkeys(_RMS_NORMS, "RmsNorm"),
-        **dict.fromkeys(_LAYER_NORMS, "LayerNorm"),
-        **dict.fromkeys(_EMBEDDINGS, "Embedding"),
-    },
-    "torchvision": {"DeformConv2d": "DeformConv2d", "FrozenBatchNorm2d": "BatchNorm", "LayerNorm2d": "LayerNorm"},
-    "timm": {"BatchNormAct2d": "BatchNorm", "LayerNorm2d": "LayerNorm", "Linear": "Linear", "RmsNorm": "RmsNorm"},
-}
+_KINDS = {name: kind.name for kind in LAYERS.values() for name in kind.classes}
+"""TransformerEncoder and TransformerDecoder of torch are left to their layers: each layer knows its own `norm_first`, and the
+last norm then keeps its name as a LayerNorm."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,13 +74,6 @@ _REFUSED = {
 _ZERO_CENTRED = ("its weight is stored minus one", "Use a recipe with the step `map: '1 + x'` for it.")
 _ZERO_CENTRED_FAMILIES = ("Gemma", "Qwen3Next")
 
-_BY_ATTRIBUTES = (
-    ({"in_features", "out_features"}, "Linear"),
-    ({"num_embeddings", "embedding_dim"}, "Embedding"),
-    ({"num_groups", "num_channels"}, "GroupNorm"),
-    ({"normalized_shape", "eps", "elementwise_affine"}, "LayerNorm"),
-    ({"num_parameters"}, "PRelu"),
-)
 _CONVOLUTION = {"in_channels", "out_channels", "kernel_size", "transposed", "output_padding"}
 
 
@@ -147,7 +91,7 @@ def layer_of_class(class_name: str, attributes: Mapping[str, object] | None = No
         return TypedLayer(refused, {})
     module, _, name = class_name.rpartition(".")
     library = module.partition(".")[0]
-    kind = _TORCH.get(name) if _is_torch(module) else _LIBRARIES.get(library, {}).get(name)
+    kind = _KINDS.get(f"torch.{name}" if _is_torch(module) else f"{library}.{name}" if library != "torch" else "")
     if kind is not None:
         return _with_options(kind, known)
     likeness = None if _is_torch(module) else _kind_by_attributes(known)
@@ -176,7 +120,7 @@ def _kind_by_attributes(attributes: Mapping[str, object]) -> str | None:
         dims = len(kernel) if isinstance(kernel, tuple) else 0
         name = f"Conv{'Transpose' if attributes['transposed'] else ''}{dims}d"
         return name if name in LAYERS else None
-    return next((kind for names, kind in _BY_ATTRIBUTES if attributes.keys() >= names), None)
+    return next((one.name for one in LAYERS.values() if one.attributes and attributes.keys() >= one.attributes), None)
 
 
 def _with_options(kind: str, attributes: Mapping[str, object]) -> TypedLayer:

@@ -127,11 +127,17 @@ class LayerKind(ABC):
         name: the Burn struct's name, as recipes write it.
         signature: its arguments, in order.
         about: one line for the reference page.
+        classes: classes whose modules are of this kind, as `library.Name`; torch's own as `torch.Name`.
+        attributes: what the constructor of torch's class sets; a class nobody has heard of that has all of them is likely one.
+        halves: whether Burn's HalfPrecisionAdapter casts it; BatchNorm is left in f32 on purpose (burn-spec 5.3).
     """
 
     name: str
     signature: tuple[Argument, ...] = ()
     about: str = ""
+    classes: tuple[str, ...] = ()
+    attributes: frozenset[str] = frozenset()
+    halves: bool = False
 
     def holds(self, child: str) -> bool:
         """Whether the layer has a module of this name inside, as torch or Burn spells it; most have none."""

@@ -202,7 +202,7 @@ def _statistic(name: str) -> Leaf:
     return Leaf(burn=name, torch=(name,), rank=1, shape=_sizes("c"))
 
 
-def _linear(name: str, *, struct: str | None = None, swapped: bool, about: str) -> PlainLayer:
+def _linear(name: str, *, struct: str | None = None, swapped: bool, about: str, classes: tuple[str, ...]) -> PlainLayer:
     layout = (Argument("layout", ArgType.LAYOUT, default="row", required=False),) if swapped else ()
     return PlainLayer(
         name=name,
@@ -213,6 +213,9 @@ def _linear(name: str, *, struct: str | None = None, swapped: bool, about: str) 
             Leaf(burn="weight", torch=("weight",), rank=2, shape=_linear_shape, swapped=swapped),
             _bias("out"),
         ),
+        classes=classes,
+        attributes=frozenset({"in_features", "out_features"} if swapped else ()),
+        halves=True,
     )
 
 
@@ -246,6 +249,8 @@ def _convolution(dims: int, *, transposed: bool = False, groups: str = "groups",
         ),
         leaves=(Leaf(burn="weight", torch=("weight",), rank=2 + dims, shape=weight_shape), _bias("out")),
         out_axis=1 if transposed else 0,
+        classes=("torchvision.DeformConv2d",) if struct else (f"torch.Conv{'Transpose' * transposed}{dims}d",),
+        halves=True,
     )
 
 
@@ -254,13 +259,28 @@ def _dims(args: Args) -> Shape:
     return dims if isinstance(dims, tuple) else ()
 
 
+_RMS_NORM_FAMILIES = (
+    *("DeepseekV3", "GptOss", "Llama", "Mamba", "Mistral", "Mixtral", "ModernBert", "Olmo2", "Phi3"),
+    *("Qwen2", "Qwen2Moe", "Qwen3", "Qwen3Moe"),
+)
+"""Families of transformers whose norm multiplies by its weight as it is stored; others store it minus one (`classes`)."""
+
 _LAYERS = (
-    _linear("Linear", swapped=True, about="weight [out, in] in torch, [in, out] in Burn; bias [out]"),
+    _linear(
+        "Linear",
+        swapped=True,
+        about="weight [out, in] in torch, [in, out] in Burn; bias [out]",
+        classes=(
+            *("torch.Linear", "torch.NonDynamicallyQuantizableLinear", "torch._LinearWithBias", "timm.Linear"),
+            *("transformers.FalconLinear", "transformers.MixtralTopKRouter", "transformers.Qwen3MoeTopKRouter"),
+        ),
+    ),
     _linear(
         "Conv1D",
         struct="Linear",
         swapped=False,
         about="a Linear that the file stores as [in, out] already (Hugging Face's Conv1D); becomes Burn's Linear",
+        classes=("transformers.Conv1D",),
     ),
     *(_convolution(dims) for dims in (1, 2, 3)),
     *(_convolution(dims, transposed=True) for dims in (1, 2, 3)),
@@ -270,6 +290,14 @@ _LAYERS = (
         about="weight [n, d]: the same on both sides, never transposed",
         signature=(Argument("n"), Argument("d")),
         leaves=(Leaf(burn="weight", torch=("weight",), rank=2, shape=_sizes("n", "d")),),
+        classes=(
+            *("torch.Embedding", "torch.EmbeddingBag"),
+            *(f"transformers.{name}LearnedPositionalEmbedding" for name in ("Bart", "OPT")),
+            *("transformers.BartScaledWordEmbedding", "transformers.WhisperPositionalEmbedding"),
+            *(f"transformers.Gemma{n}TextScaledWordEmbedding" for n in (2, 3)),
+        ),
+        attributes=frozenset({"num_embeddings", "embedding_dim"}),
+        halves=True,
     ),
     PlainLayer(
         name="BatchNorm",
@@ -278,6 +306,11 @@ _LAYERS = (
         leaves=(*_scale_and_shift("c"), _statistic("running_mean"), _statistic("running_var")),
         drops={"num_batches_tracked": _NO_COUNTER},
         complete=_batch_norm_complete,
+        classes=(
+            *(f"torch.BatchNorm{n}d" for n in (1, 2, 3)),
+            *("torch.SyncBatchNorm", "transformers.DetrFrozenBatchNorm2d"),
+            *("torchvision.FrozenBatchNorm2d", "timm.BatchNormAct2d"),
+        ),
     ),
     PlainLayer(
         name="LayerNorm",
@@ -285,17 +318,28 @@ _LAYERS = (
         signature=(Argument("d"), _flag("bias")),
         leaves=_scale_and_shift("d", shift="bias"),
         wrong_rank="Burn's LayerNorm normalises the last dimension only",
+        classes=(
+            *("torch.LayerNorm", "torchvision.LayerNorm2d", "timm.LayerNorm2d"),
+            *(f"transformers.{name}" for name in ("ConvNextLayerNorm", "LayerNorm2d", "SamLayerNorm")),
+        ),
+        attributes=frozenset({"normalized_shape", "eps", "elementwise_affine"}),
+        halves=True,
     ),
     PlainLayer(
         name="GroupNorm",
         about="weight, bias → gamma, beta [c]",
         signature=(Argument("groups"), Argument("c"), _flag("affine")),
+        classes=("torch.GroupNorm",),
+        attributes=frozenset({"num_groups", "num_channels"}),
+        halves=True,
         leaves=_scale_and_shift("c", scale="affine", shift="affine"),
     ),
     PlainLayer(
         name="InstanceNorm",
         about="weight, bias → gamma, beta [c]; running statistics dropped",
         signature=(Argument("c"), _flag("affine")),
+        classes=tuple(f"torch.InstanceNorm{n}d" for n in (1, 2, 3)),
+        halves=True,
         leaves=_scale_and_shift("c", scale="affine", shift="affine"),
         drops={
             "running_mean": _NO_STATISTICS,
@@ -309,12 +353,20 @@ _LAYERS = (
         signature=(Argument("d"),),
         leaves=(_scale_and_shift("d")[0],),
         wrong_rank="Burn's RmsNorm normalises the last dimension only",
+        classes=(
+            *("torch.RMSNorm", "timm.RmsNorm", "transformers.T5LayerNorm"),
+            *(f"transformers.{family}RMSNorm" for family in _RMS_NORM_FAMILIES),
+        ),
+        halves=True,
     ),
     PlainLayer(
         name="PRelu",
         about="weight → alpha [n]",
         signature=(Argument("n", default=1, required=False),),
         leaves=(Leaf(burn="alpha", torch=("weight",), rank=1, shape=_sizes("n")),),
+        classes=("torch.PReLU",),
+        attributes=frozenset({"num_parameters"}),
+        halves=True,
     ),
     PlainLayer(
         name="Param",

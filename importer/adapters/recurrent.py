@@ -157,6 +157,7 @@ def _pair(name: str, *, stacked: tuple[str, ...], declared: tuple[str, ...]) -> 
             stacked=stacked,
             declared=declared,
             bidirectional=bidirectional,
+            classes=() if bidirectional else (f"torch.{name.upper()}", f"torch.{name.upper()}Cell"),
         )
 
 

@@ -11,7 +11,6 @@ from dataclasses import fields, is_dataclass
 from importer.arrays.decoding import Decoded
 from importer.arrays.nodes import Array, Chunked, Computed, View
 from importer.storages import FileRange, InflatedRange, SourceFile, Storage
-from importer.temporary import DeferredStorage, TempFileStorage
 
 __all__ = ["parts_of", "source_files"]
 
@@ -41,9 +40,10 @@ def source_files(arrays: Iterable[Array]) -> set[SourceFile]:
 
 def _behind(storage: Storage) -> Iterable[Array]:
     """Return the arrays that what a storage gives is computed from."""
-    if isinstance(storage, TempFileStorage | DeferredStorage):
-        return storage.operands
-    return _arrays_in(storage.decoder) if isinstance(storage, Decoded) else ()
+    if isinstance(storage, Decoded):
+        return _arrays_in(storage.decoder)
+    operands: tuple[Array, ...] = getattr(storage, "operands", ())  # of storages that are computed
+    return operands
 
 
 def _arrays_in(value: object) -> Iterator[Array]:

@@ -15,17 +15,7 @@ from importer.options import DTypeChoice
 from importer.plan.planned import PlannedTensor, Problem
 from importer.recipes import DTypePlan, RuleRef, TrailStep
 
-__all__ = ["HALF_PRECISION_LAYERS", "cast_floats", "cast_steps"]
-
-
-HALF_PRECISION_LAYERS = frozenset(
-    (
-        *("Linear", "Embedding", "Conv1d", "Conv2d", "Conv3d", "ConvTranspose1d", "ConvTranspose2d", "ConvTranspose3d"),
-        *("DeformConv2d", "LayerNorm", "GroupNorm", "InstanceNorm", "RmsNorm", "PRelu"),
-    )
-)
-"""The module types Burn's HalfPrecisionAdapter casts; BatchNorm is left in f32 on purpose (burn-spec 5.3)."""
-
+__all__ = ["cast_floats", "cast_steps"]
 
 _FP8_HOW = (
     "Convert the checkpoint its scales are in, keep the type with --dtype keep, or, if these numbers are the weights themselves, "
@@ -40,10 +30,13 @@ def cast_floats(dtype: DType, choice: DTypeChoice, layer: str | None) -> DType:
     Args:
         dtype: its own type; integers and booleans keep it.
         choice: what the caller asked for.
-        layer: Burn module type that owns it; `half` casts F32 only, and only in `HALF_PRECISION_LAYERS`.
+        layer: Burn module type that owns it; `half` casts F32 only, and only in kinds that say so (`LayerKind.halves`).
     """
     if choice is DTypeChoice.HALF:
-        return F16 if dtype is F32 and layer in HALF_PRECISION_LAYERS else dtype
+        from importer.adapters import LAYERS  # a conversion that leaves layouts alone does without
+
+        kind = LAYERS.get(layer or "")
+        return F16 if dtype is F32 and kind is not None and kind.halves else dtype
     return _FLOATS.get(choice, dtype) if dtype.is_float else dtype
 
 

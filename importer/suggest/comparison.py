@@ -9,11 +9,15 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
+from importer.adapters.plain import PLAIN_LAYERS
 from importer.suggest.target_modules import LayerCandidate, Shape, TargetModule
 
 __all__ = ["Comparison", "Drop", "Mark", "Move", "SplitMove", "Tie"]
 
-_TORCH_LEAVES = {".gamma": ".weight", ".alpha": ".weight", ".beta": ".bias"}
+_TORCH_LEAVES = {
+    f".{leaf.burn}": f".{leaf.torch[0]}" for kind in PLAIN_LAYERS.values() for leaf in kind.leaves if leaf.burn
+}
+"""By the name in Burn; the same in every kind of layer."""
 _NUMBER = re.compile(r"(?<=\.)\d+(?![^.?])")
 
 

@@ -5,6 +5,7 @@ Not here: which tensors there are and what their values are (`importer.plan`, `i
 
 from __future__ import annotations
 
+from importer.writers.formats import FORMATS, WritableFormat, format_of_path
 from importer.writers.output import Destination, FileLayout, Layout, OutputFormat, OutputTensor, Placed, Scalar, Written
 from importer.writers.publishing import new_file
 from importer.writers.sharding import index_path, plan_layout
@@ -14,6 +15,7 @@ from importer.writers.verbatim import verbatim_layout
 from importer.writers.writing import write
 
 __all__ = [
+    "FORMATS",
     "MAX_WORKERS",
     "Destination",
     "FileLayout",
@@ -22,8 +24,10 @@ __all__ = [
     "OutputTensor",
     "Placed",
     "Scalar",
+    "WritableFormat",
     "Written",
     "check_target",
+    "format_of_path",
     "index_path",
     "is_through",
     "new_file",

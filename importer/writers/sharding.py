@@ -1,7 +1,7 @@
 """From tensors to files: which tensors go into which shard, what the files are called, and the index beside them.
 
 Names and index are Hugging Face's (`model-00001-of-00003.safetensors`, `model.safetensors.index.json`); `.bpk` shards
-follow the same pattern. Not here: the layout of one file (`burnpack_writer`, `safetensors_writer`).
+follow the same pattern. Not here: the layout of one file (`formats`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from importer.writers.burnpack_writer import burnpack_layout
-from importer.writers.output import Destination, FileLayout, Layout, OutputFormat, OutputTensor
+from importer.writers.formats import FORMATS
+from importer.writers.output import Destination, FileLayout, Layout, OutputTensor
 from importer.writers.output_names import check_names
-from importer.writers.safetensors_writer import safetensors_layout
 
 __all__ = ["index_path", "plan_layout", "renamed_index"]
 
@@ -24,16 +23,17 @@ def plan_layout(tensors: Sequence[OutputTensor], destination: Destination) -> La
     Raises:
         UnrepresentableError: the format has no place for a dtype, name, number or size.
     """
+    layout = FORMATS[destination.format].layout
     path = Path(destination.path)
     shards = list(_shards(tensors, destination.shard_size))
     if len(shards) == 1:
-        return Layout(((destination.path, _file_layout(shards[0], destination)),))
+        return Layout(((destination.path, layout(shards[0], destination)),))
     check_names(tensor.name for tensor in tensors)
     files: list[tuple[str, FileLayout]] = []
     weight_map: dict[str, str] = {}
     for number, shard in enumerate(shards, start=1):
         name = f"{path.stem}-{number:05d}-of-{len(shards):05d}{path.suffix}"
-        files.append((str(path.with_name(name)), _file_layout(shard, destination)))
+        files.append((str(path.with_name(name)), layout(shard, destination)))
         weight_map |= {tensor.name: name for tensor in shard}
     total = sum(tensor.array.nbytes for tensor in tensors)
     text = _index_text({"metadata": {"total_size": total}, "weight_map": weight_map})
@@ -54,12 +54,6 @@ def renamed_index(text: bytes, names: Mapping[str, str]) -> bytes:
 
 def _index_text(index: Mapping[str, object]) -> bytes:
     return (json.dumps(index, indent=2, sort_keys=True) + "\n").encode()
-
-
-def _file_layout(tensors: Sequence[OutputTensor], destination: Destination) -> FileLayout:
-    if destination.format is OutputFormat.BURNPACK:
-        return burnpack_layout(tensors, destination.metadata, destination.scalars)
-    return safetensors_layout(tensors, destination.metadata)
 
 
 def _shards(tensors: Sequence[OutputTensor], limit: int | None) -> Iterator[list[OutputTensor]]:

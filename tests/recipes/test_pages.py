@@ -7,9 +7,9 @@ import textwrap
 import pytest
 
 from importer.recipes import parse_recipe
-from importer.recipes.pages import OPERATION_EXAMPLES, SECTION_EXAMPLES, reference_pages
 from importer.recipes.reading.operation_schema import OPERATIONS
 from importer.recipes.reading.sections import RECIPE
+from scripts.reference_pages import OPERATION_EXAMPLES, SECTION_EXAMPLES, reference_pages
 from tests.shared import REPOSITORY
 
 PAGES = reference_pages()
@@ -38,5 +38,5 @@ def test_an_operations_example_is_a_step_of_it(operation: str) -> None:
 
 
 def test_the_published_pages_are_the_made_ones() -> None:
-    """After a change: python -m importer.recipes.reference docs."""
+    """After a change: python -m scripts.reference docs."""
     assert {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()} == PAGES

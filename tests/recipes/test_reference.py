@@ -14,7 +14,7 @@ from importer.recipes.reading.document import read_recipe
 from importer.recipes.reading.operation_schema import OPERATIONS
 from importer.recipes.reading.sections import RECIPE
 from importer.recipes.reading.yaml_nodes import ListNode, MappingNode, Node, Scalar, parse_yaml
-from importer.recipes.reference import recipe_schema, with_reference, write_docs
+from scripts.reference import recipe_schema, with_reference, write_docs
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCS = REPOSITORY / "docs"
@@ -42,7 +42,7 @@ def test_the_published_schema_is_the_declared_one() -> None:
 
 def test_the_reference_page_is_the_declared_one() -> None:
     page = (DOCS / "recipes.md").read_text(encoding="utf-8")
-    assert page == with_reference(page), "run: python -m importer.recipes.reference docs"
+    assert page == with_reference(page), "run: python -m scripts.reference docs"
 
 
 def test_a_page_without_the_marks_is_refused() -> None:

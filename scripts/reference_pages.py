@@ -19,7 +19,7 @@ from importer.recipes.reading.template_schema import RESERVED_KEYS
 
 __all__ = ["OPERATION_EXAMPLES", "SECTION_EXAMPLES", "field_table", "reference_pages"]
 
-_MADE = "<!-- generated from importer/recipes/pages.py: python -m importer.recipes.reference docs -->"
+_MADE = "<!-- generated from scripts/reference_pages.py: python -m scripts.reference docs -->"
 _COMMON_KEYS = ("match", "into", "when")
 _BELOW: Mapping[str, Sequence[Field[object]]] = {
     "accepts": ACCEPT_FIELDS,

@@ -1,6 +1,6 @@
 """The recipe language described from its own declaration: a JSON Schema for editors, and the tables of the reference page.
 
-`python -m importer.recipes.reference DOCS` writes all of it into a folder, with the pages of `importer.recipes.pages`. Not
+`python -m scripts.reference DOCS` writes all of it into a folder, with the pages of `scripts.reference_pages`. Not
 here: the declaration (`importer.recipes.reading.sections`), and the prose of the page, outside the generated part.
 """
 
@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from importer.adapters import LAYERS
-from importer.recipes.pages import field_table, reference_pages
 from importer.recipes.reading.accept_schema import ACCEPT_FIELDS
 from importer.recipes.reading.operation_schema import OPERATIONS
 from importer.recipes.reading.schema import Schema
@@ -20,10 +19,11 @@ from importer.recipes.reading.section_schema import DTYPE_FIELDS
 from importer.recipes.reading.sections import RECIPE
 from importer.recipes.reading.step_schema import STEP_FIELDS
 from importer.recipes.reading.template_schema import RESERVED_KEYS, TARGET
+from scripts.reference_pages import field_table, reference_pages
 
 __all__ = ["recipe_reference", "recipe_schema", "with_reference", "write_docs"]
 
-_BEGIN = "<!-- generated from importer/recipes/reading/sections.py: python -m importer.recipes.reference docs -->"
+_BEGIN = "<!-- generated from importer/recipes/reading/sections.py: python -m scripts.reference docs -->"
 _END = "<!-- end of the generated part -->"
 _OPERATION_NAMES = {operation.kind for operation in OPERATIONS}
 
