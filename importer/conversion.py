@@ -30,7 +30,15 @@ from importer.options import (
 from importer.plan import Plan, build_plan, weights_below
 from importer.recipes import Choice, Near, Recipe, choose_recipe, load_recipe, objections, unwrap_root
 from importer.report import ApplyResult, applied_from
-from importer.writers import Destination, OutputFormat, OutputTensor, format_of_path, plan_layout, verbatim_layout, write
+from importer.writers import (
+    Destination,
+    OutputFormat,
+    OutputTensor,
+    format_of_path,
+    plan_layout,
+    verbatim_layout,
+    write,
+)
 
 __all__ = ["PlannedConversion", "convert", "open_target", "plan_conversion"]
 

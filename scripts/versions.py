@@ -51,7 +51,15 @@ def main(which: str, arguments: list[str]) -> int:
     folder = ROOT / "build" / f"versions-{which}"
     venv.create(folder, clear=True, with_pip=True)
     python = folder / "bin" / "python"
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--prefer-binary"]
+    pip: list[str | Path] = [
+        python,
+        "-m",
+        "pip",
+        "install",
+        "--quiet",
+        "--disable-pip-version-check",
+        "--prefer-binary",
+    ]
     subprocess.run([*pip, "--upgrade", *wanted, "-e", f"{ROOT}[test]"], check=True)
     subprocess.run([python, "-m", "pip", "list", "--disable-pip-version-check"], check=True)
     tests = arguments or [test for test in TESTS if (ROOT / test).exists()]
