@@ -27,6 +27,11 @@ fn every(
             run(&family, &case)
         });
         match verdicts {
+            // A variant of a family, under a name of its own, or a family that no example is written for.
+            Err(problem) if problem.to_string().starts_with("no Burn model") => {
+                count -= 1;
+                println!("{family}: {problem}");
+            }
             Err(problem) => wrong.push(format!("{family}: {problem}")),
             Ok(verdicts) => {
                 wrong.extend(verdicts.iter().filter(|v| !v.within).map(|verdict| format!("{family}: {verdict}")))
