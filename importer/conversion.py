@@ -75,6 +75,7 @@ def convert(source: Sources, output: PathLike, options: Options | None = None, /
     """
     started = time.monotonic()
     options = changed(options or DEFAULT_OPTIONS, changes)
+    output = _completed(output)
     form = format_of_path(os.fspath(output))
     planned = plan_conversion(source, options)
     destination = Destination(
@@ -374,6 +375,12 @@ def _adapter(adapter: AdapterChoice, recipe: Recipe | None, checkpoint: Checkpoi
         stays = recipe is None or _has_layout_of_burn(checkpoint)
         return AdapterChoice.NONE if stays else AdapterChoice.BURN
     return adapter
+
+
+def _completed(output: PathLike) -> PathLike:
+    """Return the output with `.bpk` behind a name that has no extension, as Burn's own writer does."""
+    path = Path(output)
+    return output if path.suffix or not path.name else path.with_name(f"{path.name}.bpk")
 
 
 def open_target(target: PathLike, limits: Limits = DEFAULT_LIMITS) -> Checkpoint:

@@ -34,6 +34,13 @@ __all__ = [
 ]
 
 _LARGEST = 1 << 63
+_DTYPE_ALIASES = {
+    **dict.fromkeys(("fp32", "float32", "float"), "f32"),
+    **dict.fromkeys(("fp16", "float16"), "f16"),
+    **dict.fromkeys(("bfloat16",), "bf16"),
+    **dict.fromkeys(("fp64", "float64", "double"), "f64"),
+}
+"""What people call the element types elsewhere (torch, numpy, trainers); `half` means Burn's policy, not float16."""
 _UNITS = {"": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
 
 
@@ -68,6 +75,7 @@ class DTypeChoice(str, Enum):
     F32 = "f32"
     F16 = "f16"
     BF16 = "bf16"
+    F64 = "f64"
     HALF = "half"
 
 
@@ -97,6 +105,7 @@ class Flag:
         metavar: what stands for the value in the help; not for choices and switches.
         parse: reads the value from a command-line argument; raises `UsageError`.
         choices: the values there are, if they can be listed.
+        aliases: other words for some of the choices.
         minimum: smallest number allowed.
         name: the flag's name without dashes, where it is not the field's.
         joined: makes one value of all those given, for a flag that may be given again and again.
@@ -107,9 +116,15 @@ class Flag:
     metavar: str | None = None
     parse: Callable[[str], object] | None = None
     choices: type[Enum] | None = None
+    aliases: Mapping[str, str] = field(default_factory=dict)
     minimum: int | None = None
     name: str | None = None
     joined: Callable[[list[Any]], object] | None = None
+
+    def canonical(self, word: str) -> str:
+        """Return the choice that a word or one of its aliases names; other words stay as they are."""
+        lower = word.lower()
+        return self.aliases.get(lower, lower)
 
 
 def number_of(text: str) -> float:
@@ -187,6 +202,7 @@ class Options:
             _MAPPING,
             "cast every float (half: f16, but BatchNorm stays f32; default: what the recipe says)",
             choices=DTypeChoice,
+            aliases=_DTYPE_ALIASES,
         ),
     )
     adapter: AdapterChoice = field(
@@ -213,8 +229,14 @@ class Options:
             joined=tuple,
         ),
     )
-    only: str | None = field(
-        default=None, metadata=_flag(_MAPPING, "convert only output names that match", metavar="REGEX")
+    only: tuple[str, ...] = field(
+        default=(),
+        metadata=_flag(
+            _MAPPING,
+            "convert only output names that match; may be repeated, and any of them will do",
+            metavar="REGEX",
+            joined=tuple,
+        ),
     )
     root: str | None = field(
         default=None,
@@ -286,19 +308,21 @@ class Options:
         for name, flag in FLAGS.items():
             value = getattr(self, name)
             if flag.joined is tuple and not isinstance(value, tuple):
-                several = (value,) if isinstance(value, str | os.PathLike) else value
+                several = (value,) if isinstance(value, str | os.PathLike) else value or ()
                 object.__setattr__(self, name, tuple(os.fspath(one) for one in several))
             if flag.choices is not None and value is not None and not isinstance(value, flag.choices):
-                object.__setattr__(self, name, _chosen(name, flag.choices, value))
+                object.__setattr__(self, name, _chosen(name, flag, value))
             elif flag.minimum is not None and value is not None and value < flag.minimum:
                 raise UsageError(f"{name} is {value}", how="Give a positive number, or None.")
 
 
-def _chosen(name: str, choices: type[Enum], value: object) -> Enum:
+def _chosen(name: str, flag: Flag, value: object) -> Enum:
+    assert flag.choices is not None
+    word = flag.canonical(value) if isinstance(value, str) else value
     try:
-        return choices(value)
+        return flag.choices(word)
     except ValueError:
-        known = ", ".join(str(member.value) for member in choices)
+        known = ", ".join(str(member.value) for member in flag.choices)
         raise UsageError(f"{name} is {shown(value)}", how=f"Choose one of {known}.") from None
 
 

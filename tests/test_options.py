@@ -92,7 +92,7 @@ def test_keywords_are_the_fields(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"dtype": "f8"}, "dtype is 'f8'. Choose one of keep, f32, f16, bf16, half."),
+        ({"dtype": "f8"}, "dtype is 'f8'. Choose one of keep, f32, f16, bf16, f64, half."),
         ({"workers": 0}, "workers is 0. Give a positive number, or None."),
         ({"shard_size": -1}, "shard_size is -1"),
     ],

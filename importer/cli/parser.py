@@ -86,6 +86,7 @@ def _settings(flag: Flag, default: object) -> dict[str, object]:
     settings: dict[str, object] = {"action": "append" if flag.joined else "store"}
     if flag.choices is not None:
         settings["choices"] = tuple(member.value for member in flag.choices)
+        settings["type"] = flag.canonical
     if flag.metavar is not None:
         settings["metavar"] = flag.metavar
     if flag.parse is not None:

@@ -63,7 +63,7 @@ def build_plan(
         RecipeError: the recipe does not fit the config.
         UsageError: the rules or `only` leave nothing.
     """
-    only = None if options.only is None else _only(options.only)
+    only = tuple(map(_only, options.only))
     adapter = AdapterChoice.BURN if options.adapter is AdapterChoice.AUTO else options.adapter
     weights = weights_below(checkpoint)
     remapped = _remap(checkpoint, weights, recipe)
@@ -178,17 +178,16 @@ def _without_collisions(steps: Sequence[PlannedTensor]) -> tuple[tuple[PlannedTe
     return tuple(step for step in by_name.values() if step.name not in faults), list(faults.values())
 
 
-def _filtered(steps: Sequence[PlannedTensor], only: Pattern | None) -> tuple[tuple[PlannedTensor, ...], list[Skipped]]:
-    if only is None:
+def _filtered(
+    steps: Sequence[PlannedTensor], only: Sequence[Pattern]
+) -> tuple[tuple[PlannedTensor, ...], list[Skipped]]:
+    """Keep the steps that one of the patterns matches; no pattern keeps all."""
+    if not only:
         return tuple(steps), []
-    kept = tuple(step for step in steps if only.search(step.name))
+    kept = tuple(step for step in steps if any(one.search(step.name) for one in only))
+    said = " ".join(f"--only '{one.text}'" for one in only)
     names = {step.name for step in kept}
-    dropped = [
-        Skipped(source, f"option --only '{only.text}'")
-        for step in steps
-        if step.name not in names
-        for source in step.sources
-    ]
+    dropped = [Skipped(source, f"option {said}") for step in steps if step.name not in names for source in step.sources]
     return kept, dropped
 
 
@@ -210,10 +209,12 @@ def _expected(
     return None
 
 
-def _filtered_expected(expected: Expected, only: Pattern | None) -> Expected:
-    if only is None:
+def _filtered_expected(expected: Expected, only: Sequence[Pattern]) -> Expected:
+    if not only:
         return expected
-    wanted = {name: parameter for name, parameter in expected.parameters.items() if only.search(name)}
+    wanted = {
+        name: parameter for name, parameter in expected.parameters.items() if any(one.search(name) for one in only)
+    }
     return replace(expected, parameters=wanted)
 
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from importer.arrays import OverflowCount, cast
-from importer.dtypes import BF16, F16, F32, DType, Kind
+from importer.dtypes import BF16, F16, F32, F64, DType, Kind
 from importer.options import DTypeChoice
 from importer.plan.planned import PlannedTensor, Problem
 from importer.recipes import DTypePlan, RuleRef, TrailStep
@@ -21,7 +21,7 @@ _FP8_HOW = (
     "Convert the checkpoint its scales are in, keep the type with --dtype keep, or, if these numbers are the weights themselves, "
     "say --unscaled-fp8."
 )
-_FLOATS = {DTypeChoice.F32: F32, DTypeChoice.F16: F16, DTypeChoice.BF16: BF16}
+_FLOATS = {DTypeChoice.F32: F32, DTypeChoice.F16: F16, DTypeChoice.BF16: BF16, DTypeChoice.F64: F64}
 
 
 def cast_floats(dtype: DType, choice: DTypeChoice, layer: str | None) -> DType:
