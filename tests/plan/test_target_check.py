@@ -111,7 +111,7 @@ def test_two_names_that_become_one_are_an_error_that_names_both(tmp_path: Path) 
 
 
 def test_only_leaves_out_the_rest_and_names_the_option(tmp_path: Path) -> None:
-    plan = planned(tmp_path, "", Options(adapter=AdapterChoice.NONE, only="^a$"), a=(1,), b=(1,))
+    plan = planned(tmp_path, "", Options(adapter=AdapterChoice.NONE, only=("^a$",)), a=(1,), b=(1,))
     assert [step.name for step in plan.tensors] == ["a"]
     assert [(entry.name, entry.rule) for entry in plan.skipped] == [("b", "option --only '^a$'")]
 
@@ -121,7 +121,7 @@ def test_only_leaves_out_the_rest_and_names_the_option(tmp_path: Path) -> None:
 )
 def test_an_only_that_leaves_nothing_or_is_no_pattern_is_refused(tmp_path: Path, only: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):
-        planned(tmp_path, "", Options(adapter=AdapterChoice.NONE, only=only), a=(1,))
+        planned(tmp_path, "", Options(adapter=AdapterChoice.NONE, only=(only,)), a=(1,))
 
 
 def test_rules_that_matched_nothing_are_listed(tmp_path: Path) -> None:
