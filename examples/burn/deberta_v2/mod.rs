@@ -24,6 +24,7 @@ pub struct Config {
     pub layer_norm_eps: f64,
     pub position_biased_input: bool,
     pub relative_attention: bool,
+    pub share_att_key: bool,
     pub position_buckets: i64,
     pub max_relative_positions: i64,
     pub norm_rel_ebd: String,
@@ -68,6 +69,7 @@ impl Default for Config {
             layer_norm_eps: 1e-7,
             position_biased_input: true,
             relative_attention: false,
+            share_att_key: false,
             position_buckets: -1,
             max_relative_positions: -1,
             norm_rel_ebd: "none".into(),
@@ -106,12 +108,15 @@ impl Config {
         let e = self.embedding_size.unwrap_or(d);
         let plain = |width: usize| linear(d, width, true, device);
         let norm = || layer_norm(d, eps, device);
+        let own = |kind: &str| self.relative_attention && !self.share_att_key && self.has(kind);
         let block = |_| Block {
             attention: Attention {
                 query: plain(d),
                 key: plain(d),
                 value: plain(d),
                 output: plain(d),
+                pos_key: own("c2p").then(|| plain(d)),
+                pos_query: own("p2c").then(|| plain(d)),
                 heads: self.num_attention_heads,
             },
             norm_1: norm(),
@@ -229,6 +234,9 @@ pub struct Attention {
     pub key: Linear,
     pub value: Linear,
     pub output: Linear,
+    /// Projections of positions, where those of content do not serve them too.
+    pub pos_key: Option<Linear>,
+    pub pos_query: Option<Linear>,
     pub heads: usize,
 }
 
@@ -347,10 +355,14 @@ impl Attention {
             let table = |layer: &Linear| heads(layer, places.table.clone());
             let all = |rows: &Tensor<4, Int>| rows.clone().expand([batch, h, length, length]);
             if let Some(rows) = &places.content_to_position {
-                scores = scores + q.matmul(table(&self.key).transpose()).gather(3, all(rows));
+                scores = scores
+                    + q.matmul(table(self.pos_key.as_ref().unwrap_or(&self.key)).transpose()).gather(3, all(rows));
             }
             if let Some(rows) = &places.position_to_content {
-                scores = scores + k.matmul(table(&self.query).transpose()).gather(3, all(rows)).transpose();
+                scores = scores
+                    + k.matmul(table(self.pos_query.as_ref().unwrap_or(&self.query)).transpose())
+                        .gather(3, all(rows))
+                        .transpose();
             }
         }
         let shares = burn::tensor::activation::softmax((scores * scale).mask_fill(hidden, f32::MIN), 3);

@@ -49,7 +49,9 @@ fn difference(ours: &Path, again: Vec<u8>, is_nested: bool) -> Option<String> {
         return None;
     }
     let same_data = data(&bytes) == data(&again);
-    let read = |bytes| Reader::from_bytes(Bytes::from_bytes_vec(bytes)).and_then(Reader::into_tensors).expect("a burnpack file");
+    let read = |bytes| {
+        Reader::from_bytes(Bytes::from_bytes_vec(bytes)).and_then(Reader::into_tensors).expect("a burnpack file")
+    };
     let differing = read(bytes).into_iter().zip(read(again)).find(|(a, b)| {
         let is_statistic = a.name.contains(".running_") || a.name.starts_with("running_");
         a.name != b.name || a.dtype != b.dtype || a.shape != b.shape || (a.param_id != b.param_id && !is_statistic)
