@@ -300,7 +300,7 @@ def _choose(recipe: str, checkpoint: Checkpoint) -> _ChosenRecipe:
     except DecisionNeededError as needed:
         raise _no_recipe(checkpoint, choice, needed.lines) from None
     if choice.nearest:
-        raise _no_recipe(checkpoint, choice)
+        raise _no_recipe(checkpoint, choice, ())
     return _ChosenRecipe(_BY_CLASSES, "no layout depends on what its module is")
 
 
@@ -324,18 +324,26 @@ def _entered(checkpoint: Checkpoint, recipe: Recipe) -> Checkpoint:
     return checkpoint if root is None else replace(checkpoint, root=root)
 
 
-def _no_recipe(checkpoint: Checkpoint, choice: Choice, types: Sequence[str] = ()) -> DecisionNeededError:
-    """Return the error that says which recipes come near, or which types a recipe would have to name."""
+def _no_recipe(checkpoint: Checkpoint, choice: Choice, types: Sequence[str] | None = None) -> DecisionNeededError:
+    """Return the error that says which recipes come near, and the recipe that would do where only types are wanted.
+
+    `types` are the lines of that recipe's section, none where no layout depends on a type; None where it would not do.
+    """
     nearest = [line for near in choice.nearest for line in _described(checkpoint, near)]
     named = choice.nearest[0].recipe if choice.nearest else "NAME"
-    if types:
+    if types is not None:
+        doubt = ", whose types are made from names and shapes and may be wrong," if types else ", which needs no types,"
         return DecisionNeededError(
             choice.why,
             where=Location(path=checkpoint.paths[0]),
             how=f"Name a recipe with --recipe {named}, copy names and layouts as they are with --recipe none, let `importer suggest` "
-            "draft a recipe for a Burn model of your own, or save this one, whose types are made from names and shapes and may "
-            "be wrong, and pass it with --recipe FILE:",
-            lines=(*(f"#{line.removeprefix(' ')}" for line in nearest), "recipe: 1", "name: mine", *types),
+            f"draft a recipe for a Burn model of your own, or save this one{doubt} and pass it with --recipe FILE:",
+            lines=(
+                *(f"#{line.removeprefix(' ')}" for line in nearest),
+                "recipe: 1",
+                "name: mine",
+                *(types or ("types: []",)),
+            ),
         )
     return DecisionNeededError(
         choice.why,

@@ -19,7 +19,11 @@ from importer.recipes.recipe import Accept, DTypePlan, Recipe, Variants
 
 __all__ = ["OwnRecipe", "read_about", "read_accepts", "read_recipe"]
 
-_WORKING_SECTIONS = (s.EXTENDS, s.RENAME, s.TARGET_SECTION, s.TYPES, s.TENSORS)
+_WORKING_SECTIONS = (
+    *(s.EXTENDS, s.UNWRAP, s.STRIP, s.KEEP, s.DROP, s.RENAME, s.RENUMBER, s.ALIAS, s.STORED_AS, s.TENSORS),
+    *(s.TARGET_SECTION, s.TYPES, s.DTYPE, s.VARIANTS),
+)
+"""Any single one of them makes a recipe; the others only say what it is called and which files it is for."""
 
 
 @dataclass(frozen=True, slots=True)
