@@ -233,10 +233,10 @@ pub struct Attention {
     pub query: Linear,
     pub key: Linear,
     pub value: Linear,
-    pub output: Linear,
     /// Projections of positions, where those of content do not serve them too.
     pub pos_key: Option<Linear>,
     pub pos_query: Option<Linear>,
+    pub output: Linear,
     pub heads: usize,
 }
 

@@ -87,11 +87,12 @@ fn input(case: &Case) -> Result<Data, Problem> {
 /// The converted file, given out layer by layer.
 struct Parts {
     tensors: Vec<Entry>,
+    cast: bool,
 }
 
 impl Parts {
     fn of(case: &Case) -> Result<Self, Problem> {
-        Ok(Self { tensors: Reader::from_file(&case.converted)?.into_tensors()? })
+        Ok(Self { tensors: Reader::from_file(&case.converted)?.into_tensors()?, cast: case.cast })
     }
 
     fn has(&self, name: &str) -> bool {
@@ -109,7 +110,8 @@ impl Parts {
             Ok(Entry::new(name[prefix.len()..].to_string(), dtype, shape, id, bytes))
         });
         let stripped: Result<Vec<Entry>, Problem> = stripped.collect();
-        Ok(module.try_load_record(ModuleRecord::from_bytes(Writer::new(stripped?).into_bytes()?)?)?)
+        let record = ModuleRecord::from_bytes(Writer::new(stripped?).into_bytes()?)?;
+        Ok(module.try_load_record(if self.cast { record.cast_to_module_dtype() } else { record })?)
     }
 
     fn finish(self) -> Result<(), Problem> {
