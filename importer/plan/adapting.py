@@ -13,7 +13,7 @@ from importer.checkpoint import Checkpoint
 from importer.errors import DecisionNeededError, Location
 from importer.options import AdapterChoice
 from importer.plan.planned import PlannedTensor, Problem, Skipped, Unused
-from importer.recipes import Entry, Remapped, TrailStep
+from importer.recipes import Entry, Remapped, TrailStep, in_tree_order
 
 if TYPE_CHECKING:
     from importer.adapters import Adapted, AdaptedParam
@@ -69,6 +69,10 @@ def adapt(checkpoint: Checkpoint, remapped: Remapped, choice: AdapterChoice) -> 
         places += [first] * (len(outcome.steps) - len(places))
     order = sorted(range(len(places)), key=places.__getitem__)
     outcome.steps = [outcome.steps[number] for number in order]
+    if choice is AdapterChoice.BURN:
+        # Without a template too: two lists whose elements alternate in the source are two fields of a module.
+        tree = {name: number for number, name in enumerate(in_tree_order(step.name for step in outcome.steps))}
+        outcome.steps.sort(key=lambda step: tree[step.name])
     return outcome
 
 

@@ -1,6 +1,7 @@
 """YAML recipes: from text to frozen rules, and the engine that applies them and records who changed what."""
 
 from importer.recipes.applying.engine import apply_recipe, named_values, unwrap_root
+from importer.recipes.applying.settling import in_tree_order
 from importer.recipes.choosing import choose_recipe, objections
 from importer.recipes.explaining import explain
 from importer.recipes.language.patterns import Pattern, parse_pattern
@@ -55,6 +56,7 @@ __all__ = [
     "choose_recipe",
     "explain",
     "find_builtin",
+    "in_tree_order",
     "list_builtin",
     "load_recipe",
     "named_values",

@@ -6,7 +6,7 @@ Not here: reading the section (`importer.recipes.reading.template_schema`), and 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from importer.recipes.recipe import ConfigName, LayerCall, Recipe, RuleRef, Temp
 if TYPE_CHECKING:
     from importer.adapters import Args, ArgValue
 
-__all__ = ["settle_template", "settle_types"]
+__all__ = ["in_tree_order", "settle_template", "settle_types"]
 
 _PARAMETERS_OF_A_LAYER = 4
 _INDEX = "index"
@@ -45,7 +45,7 @@ def settle_template(recipe: Recipe, scope: ConfigScope, limits: Limits = DEFAULT
             f"They show with this checkpoint only: check that {recipe.name} is the recipe for it (`importer recipes`)."
         )
         raise combined(recipe.file, tuple(builder.faults.values()), how)
-    return Template(_in_tree_order(builder.layers))
+    return Template({path: builder.layers[path] for path in in_tree_order(builder.layers)})
 
 
 def settle_types(recipe: Recipe, scope: ConfigScope) -> tuple[TypeRule, ...]:
@@ -66,15 +66,15 @@ class _Call:
     named: tuple[tuple[str, ArgValue], ...]
 
 
-def _in_tree_order(layers: Mapping[str, TemplateLayer]) -> dict[str, TemplateLayer]:
-    """Return the layers as a module visits them: what lies below one path together, at the place of its first.
+def in_tree_order(names: Iterable[str]) -> list[str]:
+    """Return dotted names as a module visits them: what lies below one path together, at the place of its first.
 
     Burn writes a module's data field by field, so a recipe that adds `attention.q_norm` to its parent's layers cannot
     have it after the norms that follow the attention.
     """
     places: dict[str, tuple[int, ...]] = {}
     children: dict[str, dict[str, int]] = {}
-    for name in layers:
+    for name in names:
         place: list[int] = []
         above = ""
         for segment in name.split("."):
@@ -82,7 +82,7 @@ def _in_tree_order(layers: Mapping[str, TemplateLayer]) -> dict[str, TemplateLay
             place.append(siblings.setdefault(segment, len(siblings)))
             above = f"{above}.{segment}"
         places[name] = tuple(place)
-    return dict(sorted(layers.items(), key=lambda item: places[item[0]]))
+    return sorted(places, key=places.__getitem__)
 
 
 class _TemplateBuilder:
